@@ -1,0 +1,27 @@
+"""Product recommendations that say why: overlapping co-clusters of clients and products."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ocular.artifact import load
+    from ocular.data.interactions import Interactions
+    from ocular.model import OCuLaR
+
+__version__ = "0.1.0"
+__all__ = ["Interactions", "OCuLaR", "__version__", "load"]
+
+# NumPy, SciPy, scikit-learn and Numba take most of a second to import: only when something is used
+_HOMES = {"Interactions": "ocular.data.interactions", "OCuLaR": "ocular.model", "load": "ocular.artifact"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ocular' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,293 @@
+"""Who bought what: the positive pairs in both orientations, the names, and every amount that was paid."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from ocular.errors import DataError, UnknownNameError
+
+Labels = NDArray[Any]  # one name a row: text or whole numbers, each once
+Attributes = Mapping[str, NDArray[Any]]  # column name -> one value a row; None where it is not known
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """One orientation of the positives: row r holds indices[indptr[r]:indptr[r + 1]], ascending."""
+
+    indptr: NDArray[np.int64]  # (n_rows + 1,)
+    indices: NDArray[np.int32]  # (nnz,)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def __getitem__(self, row: int) -> NDArray[np.int32]:
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        return np.diff(self.indptr)
+
+    def matrix(self, n_columns: int) -> sp.csr_array:
+        """The same rows as a scipy matrix of ones."""
+        ones = np.ones(len(self.indices), dtype=np.float32)
+        return sp.csr_array((ones, self.indices, self.indptr), shape=(len(self), n_columns))
+
+
+@dataclass(frozen=True)
+class Purchases:
+    """Every line of the history, sorted by pair: repeated purchases are one positive but keep their amounts."""
+
+    pair: NDArray[np.int64]  # (n_purchases,) position of the (user, item) pair in Interactions.by_user.indices
+    price: NDArray[np.float64] | None = None  # what was paid; nan where it is not known
+    quantity: NDArray[np.float64] | None = None
+    time: NDArray[np.datetime64] | None = None  # NaT where it is not known
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The amounts that are there, by name."""
+        named = {"price": self.price, "quantity": self.quantity, "time": self.time}
+        return {name: values for name, values in named.items() if values is not None}
+
+    def take(self, rows: NDArray[Any], pair: NDArray[np.int64]) -> Purchases:
+        """The purchases at `rows`, which now belong to the pairs `pair`."""
+        return Purchases(pair, **{name: values[rows] for name, values in self.columns.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """
+    A purchase history of n_users clients and n_items products.
+
+    Build one with `ocular.data.readers.read` (files, frames, SQL), `Interactions.from_pairs` or
+    `Interactions.from_matrix`.
+    """
+
+    by_user: Adjacency
+    n_items: int
+    user_labels: Labels
+    item_labels: Labels
+    purchases: Purchases | None = None
+    user_attributes: Attributes = field(default_factory=dict)
+    item_attributes: Attributes = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for side, labels, attributes, n in (
+            ("client", self.user_labels, self.user_attributes, self.n_users),
+            ("product", self.item_labels, self.item_attributes, self.n_items),
+        ):
+            if len(labels) != n:
+                raise DataError(f"expected {n} {side} names, one a row, got {len(labels)}")
+            for name, values in attributes.items():
+                if len(values) != n:
+                    raise DataError(f"expected {n} values of {side} attribute {name!r}, got {len(values)}")
+
+    @classmethod
+    def from_pairs(
+        cls,
+        users: ArrayLike,
+        items: ArrayLike,
+        shape: tuple[int, int] | None = None,
+        *,
+        user_labels: Iterable[Any] | None = None,
+        item_labels: Iterable[Any] | None = None,
+        price: ArrayLike | None = None,
+        quantity: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        user_attributes: Attributes | None = None,
+        item_attributes: Attributes | None = None,
+    ) -> Interactions:
+        """
+        From one (user index, item index) a purchase; a pair may occur many times.
+
+        >>> Interactions.from_pairs([0, 0, 1], [0, 2, 2], user_labels=["Acme", "Bolt"])
+        Interactions(2 clients × 3 products, 3 pairs)
+        """
+        u, i = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
+        if u.shape != i.shape or u.ndim != 1:
+            raise DataError(f"expected one user and one item a purchase, got shapes {u.shape} and {i.shape}")
+        user_names = None if user_labels is None else _as_labels(user_labels)
+        item_names = None if item_labels is None else _as_labels(item_labels)
+        n_users, n_items = shape or (
+            len(user_names) if user_names is not None else int(u.max(initial=-1)) + 1,
+            len(item_names) if item_names is not None else int(i.max(initial=-1)) + 1,
+        )
+        if len(u) and (u.min() < 0 or i.min() < 0 or u.max() >= n_users or i.max() >= n_items):
+            raise DataError(
+                f"expected indices below {n_users} × {n_items} and not negative, "
+                f"got users {u.min()}..{u.max()} and items {i.min()}..{i.max()}"
+            )
+        # one number a pair sorts by user, then item, and finds the repeated ones
+        code = u * max(n_items, 1) + i
+        order = np.argsort(code, kind="stable")
+        code = code[order]
+        first = np.ones(len(code), dtype=bool)
+        first[1:] = code[1:] != code[:-1]
+        distinct = code[first]
+        indptr = np.searchsorted(distinct, np.arange(n_users + 1) * max(n_items, 1)).astype(np.int64)
+        by_user = Adjacency(indptr, (distinct % max(n_items, 1)).astype(np.int32))
+
+        purchases = None
+        if price is not None or quantity is not None or time is not None:
+            pair = np.cumsum(first) - 1
+            purchases = Purchases(
+                np.arange(len(u)),
+                None if price is None else np.asarray(price, dtype=np.float64),
+                None if quantity is None else np.asarray(quantity, dtype=np.float64),
+                None if time is None else np.asarray(time).astype("datetime64[s]"),
+            ).take(order, pair)
+        return cls(
+            by_user,
+            n_items,
+            np.arange(n_users) if user_names is None else user_names,
+            np.arange(n_items) if item_names is None else item_names,
+            purchases,
+            dict(user_attributes or {}),
+            dict(item_attributes or {}),
+        )
+
+    @classmethod
+    def from_matrix(
+        cls,
+        X: Any,
+        *,
+        min_value: float | None = None,
+        user_labels: Iterable[Any] | None = None,
+        item_labels: Iterable[Any] | None = None,
+    ) -> Interactions:
+        """
+        From a users × items matrix, sparse or dense, of zeros and ones.
+
+        `min_value` turns ratings into positives: what is stored and at least that large counts.
+        """
+        matrix = sp.csr_array(X) if sp.issparse(X) else sp.csr_array(np.atleast_2d(np.asarray(X)))
+        values = matrix.data
+        if np.issubdtype(values.dtype, np.complexfloating) or not np.issubdtype(
+            np.result_type(values.dtype, np.int8), np.number
+        ):
+            raise DataError(f"expected numbers 0 or 1, got a matrix of {values.dtype}")
+        if not np.isfinite(values).all():
+            raise DataError("expected values 0 or 1, got NaN or infinity; replace missing values by 0")
+        if min_value is not None:
+            positive = (values != 0) & (values >= min_value)
+        else:
+            positive = values != 0
+            strange = values[positive & (values != 1)]
+            if len(strange):
+                sign = "a negative value, " if strange.min() < 0 else ""
+                raise DataError(
+                    f"expected values 0 or 1, got {sign}{strange[strange.argmin()]:g}; "
+                    "pass min_value= to turn ratings into positives"
+                )
+        n_users, n_items = matrix.shape
+        users = np.repeat(np.arange(n_users), np.diff(matrix.indptr))[positive]
+        return cls.from_pairs(
+            users, matrix.indices[positive], (n_users, n_items), user_labels=user_labels, item_labels=item_labels
+        )
+
+    @property
+    def n_users(self) -> int:
+        return len(self.by_user)
+
+    @property
+    def nnz(self) -> int:
+        """Number of positive pairs."""
+        return len(self.by_user.indices)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_users, self.n_items
+
+    @cached_property
+    def by_item(self) -> Adjacency:
+        """The other orientation: item -> users."""
+        turned = sp.csr_array(
+            (np.ones(self.nnz, dtype=np.int8), self.by_user.indices, self.by_user.indptr), shape=self.shape
+        ).tocsc()
+        return Adjacency(turned.indptr.astype(np.int64), turned.indices.astype(np.int32))
+
+    @property
+    def pair_users(self) -> NDArray[np.int32]:
+        """The user of every pair, in the order of by_user.indices, which is the item of every pair."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.by_user.degrees)
+
+    def to_matrix(self) -> sp.csr_array:
+        """Users × items, float32 ones."""
+        return self.by_user.matrix(self.n_items)
+
+    def where(self, pairs: NDArray[np.bool_]) -> Interactions:
+        """The same clients and products with only the pairs of a mask over by_user.indices (a split, a filter)."""
+        kept = np.concatenate([[0], np.cumsum(pairs)])
+        purchases = self.purchases
+        if purchases is not None:
+            rows = np.flatnonzero(pairs[purchases.pair])
+            purchases = purchases.take(rows, kept[purchases.pair[rows]])
+        return Interactions(
+            Adjacency(kept[self.by_user.indptr].astype(np.int64), self.by_user.indices[pairs]),
+            self.n_items,
+            self.user_labels,
+            self.item_labels,
+            purchases,
+            self.user_attributes,
+            self.item_attributes,
+        )
+
+    def user_index(self, name: Any) -> int:
+        """The row of a client; an unknown one raises with the nearest names."""
+        return _find(name, self._user_rows, "client")
+
+    def item_index(self, name: Any) -> int:
+        """The row of a product; an unknown one raises with the nearest names."""
+        return _find(name, self._item_rows, "product")
+
+    @cached_property
+    def _user_rows(self) -> dict[str, int]:
+        return {str(label): row for row, label in enumerate(self.user_labels)}
+
+    @cached_property
+    def _item_rows(self) -> dict[str, int]:
+        return {str(label): row for row, label in enumerate(self.item_labels)}
+
+    def fingerprint(self) -> str:
+        """A digest of who bought what, to tell whether a checkpoint belongs to this history."""
+        digest = hashlib.sha256(f"{self.shape}".encode())
+        digest.update(self.by_user.indptr.tobytes())
+        digest.update(self.by_user.indices.tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Interactions({self.n_users:,} clients × {self.n_items:,} products, {self.nnz:,} pairs)"
+
+
+def _as_labels(labels: Iterable[Any]) -> Labels:
+    given = list(labels)
+    kinds = {type(label).__name__ for label in given}
+    whole = all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in given)
+    if not whole and not all(isinstance(label, str) for label in given):
+        raise DataError(f"expected names that are all text or all whole numbers, got {', '.join(sorted(kinds))}")
+    if len(set(given)) != len(given):
+        raise DataError(f"expected every name once, got {len(given) - len(set(given))} repeated")
+    return np.array(given, dtype=np.int64 if whole else object)
+
+
+def _find(name: Any, rows: dict[str, int], kind: str) -> int:
+    wanted = str(name)
+    row = rows.get(wanted)
+    if row is not None:
+        return row
+    folded = wanted.casefold()
+    near = [known for known in rows if folded and folded in known.casefold()][:3]
+    near = near or difflib.get_close_matches(wanted, rows, n=3, cutoff=0.5)
+    hint = f"; did you mean {', '.join(repr(known) for known in near)}?" if near else ""
+    raise UnknownNameError(f"no {kind} named {wanted!r} among {len(rows):,}{hint}")
