@@ -1,0 +1,127 @@
+"""Seeded ways to hold out purchases. Both sides of a split keep every client, every product and all names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Interactions
+from ocular.errors import ConfigError, DataError
+
+
+class Split(NamedTuple):
+    """What a model may learn from, and what it is asked about."""
+
+    train: Interactions
+    test: Interactions
+
+
+def random_split(interactions: Interactions, test_share: float = 0.25, seed: int = 0) -> Split:
+    """Hold out a share of all pairs, drawn at random: 75/25 as in the paper."""
+    _check_share(test_share)
+    rng = generator(seed)
+    n_test = round(test_share * interactions.nnz)
+    if not 0 < n_test < interactions.nnz:
+        raise DataError(
+            f"expected at least one pair on each side, got {n_test} of {interactions.nnz} for testing; "
+            "give more purchases or another test_share"
+        )
+    test = np.zeros(interactions.nnz, dtype=bool)
+    test[rng.choice(interactions.nnz, n_test, replace=False, shuffle=False)] = True
+    return _split(interactions, test)
+
+
+def k_fold(interactions: Interactions, k: int = 5, seed: int = 0) -> Iterator[Split]:
+    """Hold out each k-th of the pairs in turn: every pair is tested in exactly one fold."""
+    rng = generator(seed)
+    if not isinstance(k, int | np.integer) or k < 2:
+        raise ConfigError(f"expected k to be a whole number of at least 2 folds, got {k!r}; use 5")
+    if k > interactions.nnz:
+        raise DataError(f"expected at least one pair a fold, got {interactions.nnz} pairs for {k} folds; lower k")
+    fold = rng.permutation(np.arange(interactions.nnz, dtype=np.int32) % k)
+    return (_split(interactions, fold == turn) for turn in range(k))
+
+
+def per_user_split(interactions: Interactions, test_share: float = 0.25, seed: int = 0) -> Split:
+    """
+    Hold out the same share of every client's pairs, to the nearest whole pair.
+
+    Everybody with a purchase keeps at least one for training, so a single purchase is never held out.
+    """
+    _check_share(test_share)
+    rng = generator(seed)
+    degrees = interactions.by_user.degrees
+    n_test = np.minimum((test_share * degrees + 0.5).astype(np.int64), np.maximum(degrees - 1, 0))
+    if not n_test.any():
+        raise DataError(
+            f"expected clients with enough purchases to hold out a share of {test_share:g}, "
+            f"got at most {degrees.max(initial=0)} a client; raise test_share or use random_split"
+        )
+    # whole part the client, fraction random: one sort shuffles within every client and leaves them in their order
+    order = np.argsort(interactions.pair_users + rng.random(interactions.nnz), kind="stable")
+    place = np.arange(interactions.nnz) - np.repeat(interactions.by_user.indptr[:-1], degrees)
+    test = np.empty(interactions.nnz, dtype=bool)
+    test[order] = place < np.repeat(n_test, degrees)
+    return _split(interactions, test)
+
+
+def time_split(interactions: Interactions, date: str | date | np.datetime64) -> Split:
+    """
+    Learn from what was bought before a date, test on the pairs that were first bought on or after it.
+
+    A pair bought both before and after is for training, with the amounts from before only. A purchase whose time is
+    not known counts as made before.
+    """
+    moment = _as_moment(date)
+    purchases = interactions.purchases
+    if purchases is None or purchases.time is None or np.isnat(purchases.time).all():
+        raise DataError("expected purchases with a time, got none; read the history with its date column")
+    late = purchases.time >= moment  # False for NaT
+    test = np.zeros(interactions.nnz, dtype=bool)
+    test[purchases.pair[late]] = True
+    test[purchases.pair[~late]] = False
+    if test.all() or not test.any():
+        missing = "pairs first bought on or after" if not test.any() else "purchases before"
+        raise DataError(
+            f"expected {missing} {moment}, got none; choose a date between "
+            f"{np.nanmin(purchases.time)} and {np.nanmax(purchases.time)}"
+        )
+    early_rows = np.flatnonzero(~late)
+    known = replace(interactions, purchases=purchases.take(early_rows, purchases.pair[early_rows]))
+    return Split(known.where(~test), interactions.where(test))
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The random numbers of a seed, a whole number that is not negative."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"expected seed to be a whole number from 0, got {seed!r}")
+    return np.random.default_rng(int(seed))
+
+
+def _split(interactions: Interactions, test: NDArray[np.bool_]) -> Split:
+    return Split(interactions.where(~test), interactions.where(test))
+
+
+def _check_share(test_share: float) -> None:
+    if not 0 < test_share < 1:
+        raise ConfigError(f"expected test_share between 0 and 1, got {test_share:g}; the paper uses 0.25")
+
+
+def _as_moment(given: str | date | np.datetime64) -> np.datetime64:
+    try:
+        day = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise ConfigError(f"expected a date such as 2024-07-01, got {given!r}") from None
+    if isinstance(day, datetime) and day.tzinfo is not None:
+        day = day.astimezone(UTC).replace(tzinfo=None)  # NumPy's times are in UTC and know no zones
+    if isinstance(day, date):  # as a datetime is
+        day = np.datetime64(day, "s")
+    if not isinstance(day, np.datetime64) or np.isnat(day):
+        raise ConfigError(f"expected a date such as 2024-07-01, got {given!r}")
+    moment: np.datetime64 = day.astype("datetime64[s]")
+    return moment

@@ -1,0 +1,121 @@
+"""
+Top-N from sparse memberships: only the items in a user's co-clusters are scored, the others have the base affinity.
+
+Nothing of the size users × items is built; a thread needs one score per item.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency
+from ocular.solver.cpu import RowPool
+
+compiled = njit(nogil=True, cache=True)
+
+
+class Scorer:
+    """Ranks the items of a fitted model for users given by their membership rows."""
+
+    def __init__(
+        self, item_factors: sp.csr_array, item_base: NDArray[np.float32], popularity: NDArray[np.int64], n_threads: int
+    ) -> None:
+        """item_base is added to every affinity with that item; popularity breaks ties."""
+        # items by falling popularity: among equal scores the more popular one then simply comes first
+        self._order = np.lexsort((np.arange(len(popularity)), -popularity)).astype(np.int32)
+        self._place = np.empty_like(self._order)
+        self._place[self._order] = np.arange(len(self._order), dtype=np.int32)
+        members = item_factors[self._order].tocsc()
+        self._members = members.indptr.astype(np.int64), members.indices.astype(np.int32), members.data
+        self._base = item_base[self._order]
+        self._n_threads = n_threads
+
+    def top(
+        self,
+        users: sp.csr_array,
+        owned: Adjacency | None,
+        n: int,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """
+        Item ids and affinities (without the user's own bias), best first, of each row of `users`.
+
+        `owned` items of the row and items that are not `allowed` are left out; missing places hold −1 and nan.
+        """
+        n_rows, n_items = users.shape[0], len(self._base)
+        ids = np.full((n_rows, n), -1, dtype=np.int32)
+        scores = np.full((n_rows, n), np.nan, dtype=np.float32)
+        rows = Adjacency(users.indptr.astype(np.int64), users.indices.astype(np.int32))
+        if owned is None:
+            owned = Adjacency(np.zeros(n_rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        open_items = np.ones(n_items, dtype=np.bool_) if allowed is None else allowed[self._order]
+        pool = RowPool(self._n_threads if n_rows > 64 else 1)
+        pool.run(
+            _rank, rows, rows.indptr, rows.indices, users.data, *self._members, self._base, self._place,
+            owned.indptr, owned.indices, open_items, ids, scores,
+        )  # fmt: skip
+        pool.close()
+        found = ids >= 0
+        ids[found] = self._order[ids[found]]
+        return ids, scores
+
+
+@compiled
+def _rank(
+    row_ptr, coclusters, strengths,  # users, CSR
+    member_ptr, members, member_strengths,  # items of each co-cluster, CSC
+    base, place, owned_ptr, owned, allowed, ids, scores, first_row, last_row,
+):  # fmt: skip
+    n_items, n = len(base), ids.shape[1]
+    score = np.empty(n_items, np.float32)
+    heap_scores, heap_items = np.empty(n, np.float32), np.empty(n, np.int32)
+    for r in range(first_row, last_row):
+        score[:] = base
+        for a in range(row_ptr[r], row_ptr[r + 1]):
+            c = coclusters[a]
+            for b in range(member_ptr[c], member_ptr[c + 1]):
+                score[members[b]] += strengths[a] * member_strengths[b]
+        for a in range(owned_ptr[r], owned_ptr[r + 1]):
+            score[place[owned[a]]] = -1.0
+        size = 0
+        for i in range(n_items):
+            s = score[i]
+            if s < 0.0 or not allowed[i]:
+                continue
+            if size < n:
+                heap_scores[size], heap_items[size] = s, i
+                size += 1
+                if size == n:
+                    for parent in range(n // 2 - 1, -1, -1):
+                        _sift(heap_scores, heap_items, parent, n)
+            elif s > heap_scores[0]:
+                heap_scores[0], heap_items[0] = s, i
+                _sift(heap_scores, heap_items, 0, n)
+        if size < n:
+            for parent in range(size // 2 - 1, -1, -1):
+                _sift(heap_scores, heap_items, parent, size)
+        # the worst leaves the heap first, so places are filled from the back
+        for last in range(size - 1, -1, -1):
+            ids[r, last], scores[r, last] = heap_items[0], heap_scores[0]
+            heap_scores[0], heap_items[0] = heap_scores[last], heap_items[last]
+            _sift(heap_scores, heap_items, 0, last)
+
+
+@compiled
+def _sift(scores, items, parent, size):
+    """Restore a heap with the worst entry on top; of equal scores the later item is the worse."""
+    while True:
+        worst = parent
+        for child in (2 * parent + 1, 2 * parent + 2):
+            if child < size and (
+                scores[child] < scores[worst] or (scores[child] == scores[worst] and items[child] > items[worst])
+            ):
+                worst = child
+        if worst == parent:
+            return
+        scores[parent], scores[worst] = scores[worst], scores[parent]
+        items[parent], items[worst] = items[worst], items[parent]
+        parent = worst

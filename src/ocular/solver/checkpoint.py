@@ -1,0 +1,99 @@
+"""The state of a fit on disk, so that a killed fit goes on where it was and ends with the same factors."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocular.data.interactions import Interactions
+from ocular.errors import ArtifactError
+from ocular.solver.config import FitConfig, State
+from ocular.storage import write_file
+
+FORMAT, VERSION = "ocular-checkpoint", 1
+# these may change between a fit and its continuation; they do not change what a sweep does
+FREE = ("max_iter", "tol", "n_threads", "seed")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where to keep the state, and how often: every n sweeps, every n seconds, or both."""
+
+    path: Path
+    every_sweeps: int | None = None
+    every_seconds: float | None = 60.0
+
+
+class Saver:
+    """Reads a checkpoint that fits this data and configuration, and writes it when it is due."""
+
+    def __init__(self, checkpoint: Checkpoint, interactions: Interactions, config: FitConfig) -> None:
+        self._checkpoint = checkpoint
+        fixed = {name: value for name, value in asdict(config).items() if name not in FREE}
+        # a fit without a seed continues from whatever start it drew
+        self._meta = {"format": FORMAT, "version": VERSION, "data": interactions.fingerprint(), "config": fixed}
+        self._seed = config.seed
+        self._saved_at = time.monotonic()
+        self._saved_sweep = 0
+
+    def load(self) -> State | None:
+        """The state to go on from; None if there is no checkpoint yet."""
+        path = self._checkpoint.path
+        if not path.exists():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            meta = json.loads(arrays.pop("meta").tobytes())
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise ArtifactError(f"{path} is not a readable checkpoint ({error}); delete it to start anew") from error
+        self._check(path, meta)
+        self._saved_sweep = len(arrays["history"])
+        return State(
+            arrays["user_factors"],
+            arrays["item_factors"],
+            arrays["user_steps"],
+            arrays["item_steps"],
+            float(arrays["bias"]),
+            arrays["history"].tolist(),
+        )
+
+    def _check(self, path: Path, meta: dict[str, Any]) -> None:
+        if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
+            raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
+        if meta["data"] != self._meta["data"]:
+            raise ArtifactError(f"{path} belongs to another purchase history; delete it or choose another file")
+        theirs, ours = meta["config"] | {"seed": meta["seed"]}, self._meta["config"] | {"seed": self._seed}
+        different = [name for name in ours if theirs.get(name) != ours[name]]
+        if different:
+            was = ", ".join(f"{name}={theirs.get(name)!r}" for name in different)
+            raise ArtifactError(f"{path} belongs to a fit with {was}; delete it or choose another file")
+
+    def due(self, sweep: int) -> bool:
+        c = self._checkpoint
+        by_sweeps = c.every_sweeps is not None and sweep - self._saved_sweep >= c.every_sweeps
+        by_time = c.every_seconds is not None and time.monotonic() - self._saved_at >= c.every_seconds
+        return by_sweeps or by_time
+
+    def save(self, state: State) -> None:
+        meta = json.dumps(self._meta | {"seed": self._seed}).encode()
+        write_file(
+            self._checkpoint.path,
+            lambda file: np.savez(
+                file,
+                meta=np.frombuffer(meta, dtype=np.uint8),
+                user_factors=state.user_factors,
+                item_factors=state.item_factors,
+                user_steps=state.user_steps,
+                item_steps=state.item_steps,
+                bias=np.float64(state.bias),
+                history=np.array(state.history),
+            ),
+        )
+        self._saved_at, self._saved_sweep = time.monotonic(), len(state.history)

@@ -1,0 +1,155 @@
+"""The sweeps on the cores of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.solver import kernels
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
+
+FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
+CHUNKS_PER_THREAD = 8  # small enough that no thread waits long for the last one
+
+
+class RowPool:
+    """Runs a kernel over all rows in threads. Rows do not depend on each other, so the result has the same bytes."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def run(self, kernel: Callable[..., None], rows: Adjacency, *arguments: Any) -> None:
+        """kernel(*arguments, first_row, last_row) for chunks of rows of about equal work."""
+        if self._pool is None:
+            kernel(*arguments, 0, len(rows))
+            return
+        work = rows.indptr + np.arange(len(rows) + 1)  # a row costs something even without positives
+        shares = np.linspace(0, work[-1], self.n_threads * CHUNKS_PER_THREAD + 1)
+        cuts = np.unique(np.searchsorted(work, shares))
+        cuts[-1] = len(rows)
+        chunks = [self._pool.submit(kernel, *arguments, *cut) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
+        for chunk in chunks:
+            chunk.result()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+def step_rows(
+    pool: RowPool,
+    config: FitConfig,
+    rows: NDArray[np.float32],
+    other: NDArray[np.float32],
+    positives: Adjacency,
+    row_weights: NDArray[np.float32],
+    other_weights: NDArray[np.float32],
+    steps: NDArray[np.float32],
+    values: NDArray[np.float64],
+    bias: float,
+    *,
+    bias_column: int,
+) -> None:
+    """One line-searched step for every row, in place; `values` gets each row's share of Q."""
+    ridge = np.zeros(config.width, dtype=np.float32)
+    free = np.zeros(config.width, dtype=np.float32)
+    ridge[: config.n_coclusters] = config.regularization
+    free[: config.n_coclusters] = 1.0
+    if config.bias:
+        free[bias_column] = 1.0
+    pool.run(
+        kernels.update_rows, positives, rows, other, other.sum(axis=0, dtype=np.float64).astype(np.float32),
+        positives.indptr, positives.indices, row_weights, other_weights, ridge, free,
+        np.float32(config.background + bias), steps, values,
+        np.float32(config.beta), config.sigma, config.line_search == "scaled",
+    )  # fmt: skip
+
+
+class CpuBackend:
+    """Numba kernels in threads."""
+
+    def __init__(self, interactions: Interactions, config: FitConfig) -> None:
+        self._config = config
+        self._pool = RowPool(config.threads)
+        self._by_user, self._by_item = interactions.by_user, interactions.by_item
+        self._user_weights = user_weights(interactions.by_user, interactions.n_items, config.relative)
+        self._item_weights = np.ones(interactions.n_items, dtype=np.float32)
+        self._user_values = np.empty(interactions.n_users)
+        self._item_values = np.empty(interactions.n_items)
+        self._n_unknown = interactions.n_users * interactions.n_items - interactions.nnz
+
+    def start(self, state: State) -> None:
+        self._state = state
+
+    def state(self) -> State:
+        return self._state
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def sweep(self) -> float:
+        s, config = self._state, self._config
+        if config.bias:
+            s.bias = self._updated_bias()
+        step_rows(
+            self._pool, config, s.item_factors, s.user_factors, self._by_item, self._item_weights, self._user_weights,
+            s.item_steps, self._item_values, s.bias, bias_column=config.n_coclusters + 1,
+        )  # fmt: skip
+        step_rows(
+            self._pool, config, s.user_factors, s.item_factors, self._by_user, self._user_weights, self._item_weights,
+            s.user_steps, self._user_values, s.bias, bias_column=config.n_coclusters,
+        )  # fmt: skip
+        memberships = s.item_factors[:, : config.n_coclusters]
+        penalty = np.einsum("ik,ik->", memberships, memberships, dtype=np.float64)
+        likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
+        return likelihood + config.regularization * float(penalty)
+
+    def _updated_bias(self) -> float:
+        """One EM step of the overall bias, as in `objective.updated_bias`."""
+        s = self._state
+        inverse = np.empty(len(self._by_user))
+        self._pool.run(
+            kernels.sum_inverse_probabilities, self._by_user, s.user_factors, s.item_factors,
+            self._by_user.indptr, self._by_user.indices, self._user_weights, self._item_weights,
+            np.float32(self._config.background + s.bias), inverse,
+        )  # fmt: skip
+        weighed = float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
+        return s.bias * float(inverse.sum()) / (self._n_unknown + weighed)
+
+
+def fold_in(
+    positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig, bias: float
+) -> NDArray[np.float32]:
+    """
+    The rows of new users, (n, width), with the items fixed: a convex problem for each, stepped to its minimum.
+
+    `item_factors` are the working arrays of a fit, bias columns included.
+    """
+    n_items, K = len(item_factors), config.n_coclusters
+    pool = RowPool(config.threads)
+    rows = np.zeros((len(positives), config.width), dtype=np.float32)
+    pool.run(kernels.sum_neighbours, positives, item_factors, positives.indptr, positives.indices, rows)
+    rows[:, K:] = 0.0
+    # the sum of what is owned, scaled to a mean affinity of 1 with it
+    norms = np.einsum("rk,rk->r", rows, rows, dtype=np.float64)
+    rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
+    if config.bias:
+        rows[:, K + 1] = BIAS_COLUMN
+    steps, values = np.ones(len(rows), dtype=np.float32), np.zeros(len(rows))
+    weights = user_weights(positives, n_items, config.relative)
+    item_weights = np.ones(n_items, dtype=np.float32)
+    for _ in range(FOLD_IN_STEPS):
+        before = values.copy()
+        step_rows(
+            pool, config, rows, item_factors, positives, weights, item_weights, steps, values, bias, bias_column=K
+        )
+        if np.all(np.abs(before - values) <= FOLD_IN_TOLERANCE * np.abs(values)):
+            break
+    pool.close()
+    return rows

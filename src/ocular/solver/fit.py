@@ -1,0 +1,94 @@
+"""The one fit loop: sweeps on any backend until Q stops falling."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from ocular.data.interactions import Interactions
+from ocular.solver.checkpoint import Checkpoint, Saver
+from ocular.solver.config import Backend, FitConfig, State
+
+Callback = Callable[[int, float], object]  # (sweep, objective)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """How a fit ended."""
+
+    state: State
+    converged: bool
+    interrupted: bool
+
+
+def run_fit(
+    interactions: Interactions,
+    config: FitConfig,
+    backend: Backend,
+    start: Callable[[], State],
+    *,
+    callback: Callback | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> FitResult:
+    """
+    Sweep until the relative decrease of Q falls below config.tol, config.max_iter is reached, or Ctrl-C.
+
+    `start` makes the first state; it is not called where a checkpoint holds a later one.
+    """
+    saver = None if checkpoint is None else Saver(checkpoint, interactions, config)
+    saved = None if saver is None else saver.load()
+    state = start() if saved is None else saved
+    history = state.history
+    backend.start(state)
+    converged = _has_converged(history, config.tol)
+    interrupted = False
+    with _interrupt_between_sweeps() as wanted:
+        while not converged and not interrupted and len(history) < config.max_iter:
+            history.append(backend.sweep())
+            if callback is not None:
+                callback(len(history), history[-1])
+            converged = _has_converged(history, config.tol)
+            interrupted = wanted.is_set()
+            if saver is not None and saver.due(len(history)):
+                saver.save(_with_history(backend.state(), history))
+    state = _with_history(backend.state(), history)
+    if saver is not None:
+        saver.save(state)
+    return FitResult(state, converged, interrupted)
+
+
+def _has_converged(history: list[float], tol: float) -> bool:
+    if len(history) < 2:
+        return False
+    before, after = history[-2:]
+    # not falling at all means float32 can not resolve a further decrease
+    return after >= before or (before - after) < tol * before
+
+
+def _with_history(state: State, history: list[float]) -> State:
+    state.history = history
+    return state
+
+
+@contextmanager
+def _interrupt_between_sweeps() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event instead of tearing a sweep apart; a second one interrupts at once."""
+    wanted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield wanted  # signals reach the main thread only
+        return
+
+    def remember(signum: int, frame: FrameType | None) -> None:
+        if wanted.is_set():
+            raise KeyboardInterrupt
+        wanted.set()
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield wanted
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,102 @@
+"""
+Where a fit starts.
+
+Every start gives users and items memberships in proportion to how often they occur, so that the first sweep already
+knows what is popular. They differ in which co-clusters a row leans to:
+
+- `random`: to all, by chance;
+- `overlap` (what `auto` means): random weights on items become users who own unusually much of that weight, those
+  become the items unusually often owned by them, those again users. "Unusual" is a z-score above 1. Three passes over
+  the data, together about a third of a sweep, save about ten sweeps: benchmarks/start.py has the comparison.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.errors import DataError
+from ocular.solver import kernels
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State
+from ocular.solver.cpu import RowPool
+
+Array = NDArray[np.float32]
+UNUSUAL = np.float32(1.0)  # z-score from which a row counts as leaning to a co-cluster
+BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
+
+
+def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Array, Array] | None = None) -> State:
+    """The state before the first sweep: from `given` (user, item) memberships, or as config.init says."""
+    n_users, n_items = interactions.shape
+    K = config.n_coclusters
+    if given is not None:
+        for side, rows, n in (("user", given[0], n_users), ("item", given[1], n_items)):
+            if rows.shape != (n, K) or not np.isfinite(rows).all() or (rows < 0).any():
+                raise DataError(f"expected {side} memberships of shape {(n, K)}, not negative, got shape {rows.shape}")
+        users, items = given
+    elif config.init == "random":
+        generator = np.random.default_rng(config.seed)
+        users = generator.random((n_users, K), dtype=np.float32)
+        items = generator.random((n_items, K), dtype=np.float32)
+        _scale_by_degree(users, items, interactions)
+    else:
+        users, items = _overlapping(interactions, config)
+        _scale_by_degree(users, items, interactions)
+
+    state = State(
+        _padded(users, config.width),
+        _padded(items, config.width),
+        np.ones(n_users, dtype=np.float32),
+        np.ones(n_items, dtype=np.float32),
+    )
+    if config.bias:
+        # z = … + b_u + b_i + b: each side holds its bias in one column and a constant in the other's
+        state.item_factors[:, K] = BIAS_COLUMN
+        state.user_factors[:, K + 1] = BIAS_COLUMN
+        state.bias = BIAS_SHARE * interactions.nnz / max(n_users * n_items, 1)
+    return state
+
+
+def _overlapping(interactions: Interactions, config: FitConfig) -> tuple[Array, Array]:
+    pool = RowPool(config.threads)
+    by_user, by_item = interactions.by_user, interactions.by_item
+    generator = np.random.default_rng(config.seed)
+    items = generator.random((interactions.n_items, config.n_coclusters), dtype=np.float32)
+    users = _unusual_owners(items, by_item, by_user, pool)
+    items = _unusual_owners(users, by_user, by_item, pool)
+    users = _unusual_owners(items, by_item, by_user, pool)
+    pool.close()
+    return users, items
+
+
+def _unusual_owners(weights: Array, by_weight: Adjacency, by_row: Adjacency, pool: RowPool) -> Array:
+    """How far each row's total of its neighbours' weights lies above chance: a z-score less UNUSUAL, or 0."""
+    owned = np.empty((len(by_row), weights.shape[1]), dtype=np.float32)
+    pool.run(kernels.sum_neighbours, by_row, weights, by_row.indptr, by_row.indices, owned)
+    degrees = by_row.degrees.astype(np.float32)[:, None]
+    popularity = by_weight.degrees / max(by_weight.degrees.sum(), 1)
+    by_chance = np.einsum("j,jk->k", popularity, weights).astype(np.float32)
+    owned -= degrees * by_chance
+    owned /= np.sqrt(np.maximum(degrees, 1))
+    spread = np.sqrt(np.einsum("rk,rk->k", owned, owned, dtype=np.float64) / max(len(owned), 1))
+    owned /= np.maximum(spread, 1e-9).astype(np.float32)
+    owned -= UNUSUAL
+    return np.maximum(owned, 0, out=owned)
+
+
+def _scale_by_degree(users: Array, items: Array, interactions: Interactions) -> None:
+    """In place: the mean affinity of u and i becomes what their degrees alone explain, d_u d_i / nnz."""
+    K = users.shape[1]
+    user_degrees, item_degrees = interactions.by_user.degrees, interactions.by_item.degrees
+    # both sides get the same norm, as the penalty will have it
+    balance = ((item_degrees**2.0).sum() / max((user_degrees**2.0).sum(), 1)) ** 0.25
+    for rows, degrees, share in ((users, user_degrees, balance), (items, item_degrees, 1 / max(balance, 1e-9))):
+        mean = np.maximum(rows.mean(axis=1), 1e-9)
+        rows *= (degrees * share / np.sqrt(max(interactions.nnz, 1) * K) / mean).astype(np.float32)[:, None]
+
+
+def _padded(rows: Array, width: int) -> Array:
+    out = np.zeros((len(rows), width), dtype=np.float32)
+    out[:, : rows.shape[1]] = rows
+    return out

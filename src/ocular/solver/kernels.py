@@ -1,0 +1,220 @@
+"""
+The row update on the CPU: `objective.RowProblem.step` in float32, compiled by Numba.
+
+A row's neighbours are taken in blocks small enough to stay in the first cache while they are used twice, four at a
+time: for the dot products, then for the gradient. exp and log are written out as polynomials on arrays, because the
+compiler turns those into vector code and calls to the mathematics library not.
+"""
+
+import numpy as np
+from numba import njit
+
+BLOCK = 64  # neighbours at a time
+
+ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
+SQRT2, LN2, HALF_LN2 = np.float32(2**0.5), np.float32(np.log(2)), np.float32(np.log(2) / 2)
+LOG2_E = np.float32(1 / np.log(2))
+LN2_HIGH, LN2_LOW = np.float32(0.693145751953125), np.float32(1.42860676533018e-06)  # their sum is ln 2
+MAX_AFFINITY = np.float32(80)  # e^-80 is still a normal float32
+MIN_CURVATURE = np.float32(1e-12)
+MAX_STEP = np.float32(1.5)  # as in objective.py
+MIN_STEP = np.float32(1e-10)
+
+compiled = njit(nogil=True, fastmath=True, cache=True)
+
+
+@compiled
+def affinities(f, other, neighbours, z):
+    """z[j] = ⟨f, other[neighbours[j]]⟩."""
+    n, K = len(neighbours), len(f)
+    quads = n - n % 4
+    for j in range(0, quads, 4):
+        g0, g1 = other[neighbours[j]], other[neighbours[j + 1]]
+        g2, g3 = other[neighbours[j + 2]], other[neighbours[j + 3]]
+        s0, s1, s2, s3 = ZERO, ZERO, ZERO, ZERO
+        for k in range(K):
+            s0 += f[k] * g0[k]
+            s1 += f[k] * g1[k]
+            s2 += f[k] * g2[k]
+            s3 += f[k] * g3[k]
+        z[j], z[j + 1], z[j + 2], z[j + 3] = s0, s1, s2, s3
+    for j in range(quads, n):
+        g0 = other[neighbours[j]]
+        s0 = ZERO
+        for k in range(K):
+            s0 += f[k] * g0[k]
+        z[j] = s0
+
+
+@compiled
+def add_neighbours(pull, curvature, other, neighbours, gradient, diagonal):
+    """gradient −= Σ_j pull[j] g_j and diagonal += Σ_j curvature[j] g_j², g_j = other[neighbours[j]]."""
+    n, K = len(neighbours), len(gradient)
+    quads = n - n % 4
+    for j in range(0, quads, 4):
+        g0, g1 = other[neighbours[j]], other[neighbours[j + 1]]
+        g2, g3 = other[neighbours[j + 2]], other[neighbours[j + 3]]
+        p0, p1, p2, p3 = pull[j], pull[j + 1], pull[j + 2], pull[j + 3]
+        c0, c1, c2, c3 = curvature[j], curvature[j + 1], curvature[j + 2], curvature[j + 3]
+        for k in range(K):
+            gradient[k] -= p0 * g0[k] + p1 * g1[k] + p2 * g2[k] + p3 * g3[k]
+            diagonal[k] += c0 * g0[k] * g0[k] + c1 * g1[k] * g1[k] + c2 * g2[k] * g2[k] + c3 * g3[k] * g3[k]
+    for j in range(quads, n):
+        g0 = other[neighbours[j]]
+        for k in range(K):
+            gradient[k] -= pull[j] * g0[k]
+            diagonal[k] += curvature[j] * g0[k] * g0[k]
+
+
+@compiled
+def probabilities(z, n, background, p, bits):
+    """p[j] = 1 − e^−(z[j] + background), with full relative accuracy for small z; bits is scratch."""
+    power_of_two = bits.view(np.float32)
+    for j in range(n):
+        x = -min(z[j] + background, MAX_AFFINITY)
+        m = np.floor(x * LOG2_E + HALF)
+        r = x - m * LN2_HIGH - m * LN2_LOW  # e^x = 2^m e^r
+        tail = np.float32(0.041666668) + r * (np.float32(0.008333365) + r * np.float32(0.0013944767))
+        p[j] = r * (ONE + r * (HALF + r * (np.float32(0.16666667) + r * tail)))  # e^r − 1
+        bits[j] = (np.int32(m) + 127) << 23
+    for j in range(n):
+        p[j] = (ONE - power_of_two[j]) - power_of_two[j] * p[j]
+
+
+@compiled
+def sum_of_logs(p, weights, n, bits):
+    """Σ_j weights[j] log p[j] for normal positive p; bits is scratch."""
+    pattern, mantissa = p.view(np.int32), bits.view(np.float32)
+    total = ZERO
+    for j in range(n):
+        bits[j] = (pattern[j] & 0x7FFFFF) | 0x3F800000  # p without its exponent: in [1, 2)
+    for j in range(n):
+        exponent = np.float32(np.int32((pattern[j] >> 23) - 127))
+        t = (mantissa[j] - SQRT2) / (mantissa[j] + SQRT2)  # log m = log √2 + 2 artanh t
+        u = t * t
+        series = TWO + u * (np.float32(0.6666667) + u * (np.float32(0.4) + u * np.float32(0.2857143)))
+        total += weights[j] * (LN2 * exponent + HALF_LN2 + t * series)
+    return total
+
+
+@compiled
+def row_value(f, other, other_sum, ridge, neighbours, row_weight, other_weights, background, z, p, w, bits):
+    """A row's share of Q."""
+    value = 0.0
+    for k in range(len(f)):
+        value += np.float64(f[k]) * np.float64(other_sum[k] + ridge[k] * f[k])
+    for start in range(0, len(neighbours), BLOCK):
+        block = neighbours[start : start + BLOCK]
+        n = len(block)
+        affinities(f, other, block, z)
+        probabilities(z, n, background, p, bits)
+        known = ZERO
+        for j in range(n):
+            known += z[j]
+            w[j] = row_weight * other_weights[block[j]]
+        value -= known + sum_of_logs(p, w, n, bits)
+    return value
+
+
+@compiled
+def update_rows(
+    rows,  # (n_rows, K) updated in place
+    other,  # (n_other, K)
+    other_sum,  # (K,) sum over all rows of the other side
+    indptr,  # (n_rows + 1,) positives of the rows
+    indices,  # (nnz,)
+    row_weights,  # (n_rows,) a positive weighs row_weights[r] * other_weights[j]
+    other_weights,  # (n_other,)
+    ridge,  # (K,) penalty of each column
+    free,  # (K,) 1 where the column may move, 0 where it is a constant
+    background,
+    steps,  # (n_rows,) the step to try first; updated in place
+    values,  # (n_rows,) out: the row's share of Q at its new place
+    beta,
+    sigma,
+    scaled,  # False: the paper's line search
+    first_row,
+    last_row,
+):
+    """One line-searched step for each of the rows first_row..last_row−1."""
+    K = rows.shape[1]
+    z, p, w = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    pull, curvature = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    bits = np.empty(BLOCK, np.int32)
+    gradient, diagonal, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
+    there = np.empty(K, np.float32)
+    for r in range(first_row, last_row):
+        f = rows[r]
+        neighbours = indices[indptr[r] : indptr[r + 1]]
+        here = 0.0
+        for k in range(K):
+            gradient[k] = other_sum[k] + TWO * ridge[k] * f[k]
+            diagonal[k] = TWO * ridge[k]
+            here += np.float64(f[k]) * np.float64(other_sum[k] + ridge[k] * f[k])
+        for start in range(0, len(neighbours), BLOCK):
+            block = neighbours[start : start + BLOCK]
+            n = len(block)
+            affinities(f, other, block, z)
+            probabilities(z, n, background, p, bits)
+            known = ZERO
+            for j in range(n):
+                known += z[j]
+                w[j] = row_weights[r] * other_weights[block[j]]
+                odds = ONE / p[j] - ONE  # e^−z / (1 − e^−z)
+                pull[j] = ONE + w[j] * odds
+                curvature[j] = w[j] * odds * (ONE + odds)
+            here -= known + sum_of_logs(p, w, n, bits)
+            add_neighbours(pull, curvature, other, block, gradient, diagonal)
+        for k in range(K):
+            gradient[k] *= free[k]
+            direction[k] = gradient[k] / max(diagonal[k], MIN_CURVATURE) if scaled else gradient[k]
+
+        size = steps[r] if scaled else beta
+        enlarge = True
+        values[r] = here
+        steps[r] = ONE
+        while size >= MIN_STEP:
+            slope = 0.0
+            for k in range(K):
+                there[k] = max(f[k] - size * direction[k], ZERO)
+                slope += np.float64(gradient[k]) * np.float64(there[k] - f[k])
+            value = row_value(
+                there, other, other_sum, ridge, neighbours, row_weights[r], other_weights, background, z, p, w, bits
+            )
+            if value - here <= sigma * slope:
+                f[:] = there
+                values[r] = value
+                steps[r] = min(size / beta, MAX_STEP) if enlarge else size
+                break
+            size *= beta
+            enlarge = False
+
+
+@compiled
+def sum_inverse_probabilities(
+    rows, other, indptr, indices, row_weights, other_weights, background, out, first_row, last_row
+):
+    """out[r] = Σ_j w_j / p_j over the row's positives: what the overall bias needs."""
+    z, p, bits = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
+    for r in range(first_row, last_row):
+        neighbours = indices[indptr[r] : indptr[r + 1]]
+        total = 0.0
+        for start in range(0, len(neighbours), BLOCK):
+            block = neighbours[start : start + BLOCK]
+            affinities(rows[r], other, block, z)
+            probabilities(z, len(block), background, p, bits)
+            for j in range(len(block)):
+                total += np.float64(row_weights[r] * other_weights[block[j]] / p[j])
+        out[r] = total
+
+
+@compiled
+def sum_neighbours(other, indptr, indices, out, first_row, last_row):
+    """out[r] = Σ_j other[j] over the row's positives."""
+    for r in range(first_row, last_row):
+        total = out[r]
+        total[:] = ZERO
+        for j in indices[indptr[r] : indptr[r + 1]]:
+            g = other[j]
+            for k in range(len(total)):
+                total[k] += g[k]

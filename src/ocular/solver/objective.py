@@ -1,0 +1,193 @@
+"""
+The mathematics of OCuLaR in plain float64 NumPy: the definition that every kernel is tested against.
+
+A pair of user u and item i has the affinity z = ⟨f_u, f_i⟩ + b_u + b_i + b + background and is positive with
+probability 1 − e^(−z). A fit minimises, over non-negative memberships f and biases b,
+
+    Q = Σ_{r=1} −w_u log(1 − e^(−z))  +  Σ_{r=0} (z − background)  +  λ (Σ‖f_u‖² + Σ‖f_i‖²)
+
+with w_u = 1 (OCuLaR) or |unknowns of u| / |positives of u| (R-OCuLaR). Biases carry no penalty.
+
+Everything here builds users × items arrays: it is for small data and for tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MAX_STEP = 1.5  # of a scaled step: mild over-relaxation, a Newton step is 1
+MIN_STEP = 1e-10  # below this a row stays where it is
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """All that a fit learns."""
+
+    user_factors: Array  # (n_users, K)
+    item_factors: Array  # (n_items, K)
+    user_bias: Array  # (n_users,)
+    item_bias: Array  # (n_items,)
+    bias: float
+
+
+def affinities(p: Parameters, background: float) -> Array:
+    """The affinity z of every pair, (n_users, n_items)."""
+    return p.user_factors @ p.item_factors.T + p.user_bias[:, None] + p.item_bias + p.bias + background
+
+
+def probability(z: Array) -> Array:
+    """P(r = 1), accurate for small z."""
+    return -np.expm1(-z)
+
+
+def user_weights(R: Array, relative: bool) -> Array:
+    """The weight w_u of a user's positives: 1, or unknowns / positives; users without positives weigh 1."""
+    positives = R.sum(axis=1)
+    if not relative:
+        return np.ones(len(R))
+    return np.where(positives > 0, (R.shape[1] - positives) / np.maximum(positives, 1), 1.0)
+
+
+def objective(R: Array, p: Parameters, weights: Array, regularization: float, background: float) -> float:
+    """Q of the 0/1 matrix R."""
+    z = affinities(p, background)
+    likelihood = np.where(R > 0, -weights[:, None] * np.log(probability(z)), z - background)
+    penalty = regularization * ((p.user_factors**2).sum() + (p.item_factors**2).sum())
+    return float(likelihood.sum() + penalty)
+
+
+def gradient(R: Array, p: Parameters, weights: Array, regularization: float, background: float) -> Parameters:
+    """∂Q with respect to every parameter."""
+    pull = _pull(R, affinities(p, background), weights)
+    slope = 1.0 - pull  # of Q in z
+    return Parameters(
+        slope @ p.item_factors + 2 * regularization * p.user_factors,
+        slope.T @ p.user_factors + 2 * regularization * p.item_factors,
+        slope.sum(axis=1),
+        slope.sum(axis=0),
+        float(slope.sum()),
+    )
+
+
+def _pull(R: Array, z: Array, weights: Array) -> Array:
+    """How much more than an unknown a positive wants z to grow: 1 + w e^(−z) / (1 − e^(−z)), and 0 for unknowns."""
+    return np.where(R > 0, 1.0 + weights[:, None] / np.expm1(z), 0.0)
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """
+    One row's share of Q, with the other side fixed: a convex function of the row f.
+
+    A bias is a column of its own: the row holds it, and the other side holds a constant in that column.
+    """
+
+    neighbours: Array  # (m, K) the other side's rows at the positives
+    other_sum: Array  # (K,) sum over all rows of the other side
+    weights: Array  # (m,)
+    background: float
+    ridge: Array  # (K,) penalty of each column
+    free: Array  # (K,) 1 where the column may move, 0 where it is a constant
+
+    def value(self, f: Array) -> float:
+        affinity = self.neighbours @ f
+        # zeros = total − ones keeps a sweep O(nnz·K)
+        unknown = f @ self.other_sum - affinity.sum()
+        seen = -(self.weights * np.log(probability(affinity + self.background))).sum()
+        return float(seen + unknown + (self.ridge * f**2).sum())
+
+    def slopes(self, f: Array) -> tuple[Array, Array]:
+        """Gradient and diagonal of the Hessian."""
+        z = self.neighbours @ f + self.background
+        pull = 1.0 + self.weights / np.expm1(z)
+        curvature = self.weights / (probability(z) * np.expm1(z))
+        first = self.other_sum - pull @ self.neighbours + 2 * self.ridge * f
+        second = curvature @ self.neighbours**2 + 2 * self.ridge
+        return first * self.free, second
+
+    def step(self, f: Array, start: float, beta: float, sigma: float, scaled: bool) -> tuple[Array, float]:
+        """
+        One projected gradient step with an Armijo line search along the projection arc, and the step to start
+        from next time.
+
+        `scaled` divides the gradient by the Hessian's diagonal and remembers the step; otherwise the search is the
+        paper's: plain gradient, β, β², … each time.
+        """
+        first, second = self.slopes(f)
+        direction = first / np.maximum(second, 1e-12) if scaled else first
+        here = self.value(f)
+        size = start if scaled else beta
+        tried = 0
+        while size >= MIN_STEP:
+            there = np.maximum(f - size * direction, 0.0)
+            if self.value(there) - here <= sigma * (first @ (there - f)):
+                return there, min(size / beta, MAX_STEP) if tried == 0 else size
+            size *= beta
+            tried += 1
+        return f, 1.0
+
+
+def sweep(
+    R: Array,
+    p: Parameters,
+    steps: tuple[Array, Array],
+    weights: Array,
+    regularization: float,
+    background: float,
+    *,
+    with_bias: bool,
+    beta: float = 0.5,
+    sigma: float = 0.1,
+    scaled: bool = True,
+    bias_scale: float = 1.0,
+) -> tuple[Parameters, tuple[Array, Array]]:
+    """One sweep: every item row, then every user row. `steps` are the remembered steps of users and items."""
+    user_steps, item_steps = (s.copy() for s in steps)
+    K = p.user_factors.shape[1]
+    ridge = np.array([regularization] * K + [0.0, 0.0])
+
+    def half(rows: Array, other: Array, pairs: Array, w: Array, steps: Array, own: int) -> Array:
+        free = np.ones(K + 2)
+        free[K : K + 2] = 0.0
+        free[own] = 1.0 if with_bias else 0.0
+        out = rows.copy()
+        for r in range(len(rows)):
+            seen = pairs[r] > 0
+            problem = RowProblem(
+                other[seen], other.sum(axis=0), np.broadcast_to(w[r], len(seen))[seen], background + p.bias, ridge, free
+            )
+            out[r], steps[r] = problem.step(rows[r], float(steps[r]), beta, sigma, scaled)
+        return out
+
+    one = np.full(1, bias_scale)
+    users = np.column_stack(
+        [p.user_factors, p.user_bias / bias_scale, np.broadcast_to(one if with_bias else 0.0, len(R))]
+    )
+    items = np.column_stack(
+        [p.item_factors, np.broadcast_to(one if with_bias else 0.0, R.shape[1]), p.item_bias / bias_scale]
+    )
+    items = half(items, users, R.T, np.broadcast_to(weights, (R.shape[1], len(R))), item_steps, K + 1)
+    users = half(users, items, R, weights[:, None], user_steps, K)
+    return replace(
+        p,
+        user_factors=users[:, :K],
+        item_factors=items[:, :K],
+        user_bias=users[:, K] * bias_scale,
+        item_bias=items[:, K + 1] * bias_scale,
+    ), (user_steps, item_steps)
+
+
+def updated_bias(R: Array, p: Parameters, weights: Array, background: float) -> float:
+    """
+    The overall bias after one EM step, which never increases Q.
+
+    Seen as a count of Poisson events of which at least one happened, a positive owes b / (1 − e^(−z)) of them to b.
+    """
+    inverse = np.where(R > 0, weights[:, None] / probability(affinities(p, background)), 0.0).sum()
+    pairs = (R == 0).sum() + (R * weights[:, None]).sum()
+    return float(p.bias * inverse / pairs)
