@@ -6,15 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ocular.artifact import load
     from ocular.data.interactions import Interactions
-    from ocular.model import OCuLaR
+    from ocular.model import OCuLaR, load
 
 __version__ = "0.1.0"
 __all__ = ["Interactions", "OCuLaR", "__version__", "load"]
 
 # NumPy, SciPy, scikit-learn and Numba take most of a second to import: only when something is used
-_HOMES = {"Interactions": "ocular.data.interactions", "OCuLaR": "ocular.model", "load": "ocular.artifact"}
+_HOMES = {"Interactions": "ocular.data.interactions", "OCuLaR": "ocular.model", "load": "ocular.model"}
 
 
 def __getattr__(name: str) -> Any:

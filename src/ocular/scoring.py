@@ -63,6 +63,22 @@ class Scorer:
         return ids, scores
 
 
+def nearest(
+    factors: sp.csr_array, row: int, n: int, allowed: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The n rows whose memberships point most in the direction of `row`, itself first: (ids, cosines)."""
+    norms = np.sqrt(np.asarray(factors.multiply(factors).sum(axis=1, dtype=np.float64)).ravel())
+    cosines = (factors @ factors[[row]].toarray()[0]) / np.maximum(norms * norms[row], 1e-12)
+    candidates = np.arange(len(norms)) if allowed is None else np.flatnonzero(allowed)
+    # itself first even where another row points exactly the same way
+    order = np.lexsort((candidates, candidates != row, -np.round(cosines[candidates], 6)))[:n]
+    ids = np.full(n, -1, dtype=np.int32)
+    scores = np.full(n, np.nan, dtype=np.float32)
+    ids[: len(order)] = candidates[order]
+    scores[: len(order)] = cosines[candidates[order]]
+    return ids, scores
+
+
 @compiled
 def _rank(
     row_ptr, coclusters, strengths,  # users, CSR

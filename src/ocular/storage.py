@@ -25,7 +25,9 @@ def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             os.fsync(file.fileno())
         Path(name).replace(path)
     except OSError as error:
-        raise ArtifactError(f"could not write {path}: {error.strerror or error}; what was there before is whole") from error
+        raise ArtifactError(
+            f"could not write {path}: {error.strerror or error}; what was there before is whole"
+        ) from error
     finally:
         Path(name).unlink(missing_ok=True)
 
@@ -53,7 +55,9 @@ def new_folder(path: Path) -> Iterator[Path]:
         _flush(path.parent)
     except OSError as error:
         settle(path)
-        raise ArtifactError(f"could not write {path}: {error.strerror or error}; what was there before is whole") from error
+        raise ArtifactError(
+            f"could not write {path}: {error.strerror or error}; what was there before is whole"
+        ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(old, ignore_errors=True)

@@ -213,7 +213,6 @@ def test_a_bad_matrix_is_refused(matrix: Any, sentence: str) -> None:
         assert str(refused.value) == sentence
 
 
-@pytest.mark.xfail(raises=ValueError, strict=True, reason="SciPy refuses first, in its own words")
 @pytest.mark.parametrize("matrix", [[["a", "b"]], np.array([[None]]), np.zeros((2, 2, 2)), [[1, 0], [1]]])
 def test_what_is_no_matrix_of_numbers_is_refused_in_our_words(matrix: Any) -> None:
     with pytest.raises(DataError):
@@ -278,7 +277,6 @@ def test_bad_pairs_are_refused(given: dict[str, Any], sentence: str) -> None:
         Interactions.from_pairs(**given)
 
 
-@pytest.mark.xfail(strict=True, reason="the number of amounts and whole indices are not checked yet")
 @pytest.mark.parametrize(
     "given",
     [

@@ -12,7 +12,8 @@ import csv
 import gzip
 import hashlib
 import logging
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,8 @@ def _movielens_ratings(path: Path, separator: str) -> pl.DataFrame:
 def _movielens_movies(folder: Path, ratings_name: str) -> pl.DataFrame:
     if ratings_name == "ratings.csv":
         path = _need(folder, "movies.csv")
-        return _table(path, list(csv.reader(_lines(path)))[1:], ["id", "title", "genres"])
+        _, *movies = _checked(path, csv.reader(_lines(path)), 3)
+        return _table(path, movies, ["id", "title", "genres"])
     if ratings_name == "ratings.dat":
         path = _need(folder, "movies.dat")
         return _table(path, _split(path, "::", 3), ["id", "title", "genres"])
@@ -212,7 +214,7 @@ def _netflix_ratings(path: Path) -> pl.DataFrame:
             path, has_header=False, quote_char=None, schema=schema, missing_columns="insert", glob=False
         )
         ratings = lines.with_columns(movie=movie).filter(~heading).with_columns(pl.col("user").cast(pl.Int32))
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(
             f"{path.name}: expected lines like 1: and 1488844,3,2005-09-06, got {one_line(error)}"
         ) from error
@@ -310,9 +312,12 @@ def _need(folder: Path, name: str) -> Path:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a small file: UTF-8, or ISO-8859-1 as the older sets are."""
-    content = path.read_bytes()
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path.name}: expected a file that can be read, got {one_line(error)}") from error
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -323,13 +328,16 @@ def _lines(path: Path) -> list[str]:
 
 def _split(path: Path, separator: str, width: int) -> list[list[str]]:
     """The fields of a small file; the last one keeps further separators."""
-    rows = [line.split(separator, width - 1) for line in _lines(path)]
+    return _checked(path, (line.split(separator, width - 1) for line in _lines(path)), width)
+
+
+def _checked(path: Path, rows: Iterable[list[str]], width: int) -> list[list[str]]:
+    checked = []
     for number, fields in enumerate(rows, start=1):
         if len(fields) != width:
-            raise DataError(
-                f"{path.name}, line {number}: expected {width} fields separated by {separator!r}, got {len(fields)}"
-            )
-    return rows
+            raise DataError(f"{path.name}, line {number}: expected {width} fields, got {len(fields)}")
+        checked.append(fields)
+    return checked
 
 
 def _table(path: Path, rows: Sequence[Sequence[str | None]], names: list[str]) -> pl.DataFrame:

@@ -36,6 +36,12 @@ class Adjacency:
     def degrees(self) -> NDArray[np.int64]:
         return np.diff(self.indptr)
 
+    def take(self, rows: NDArray[np.integer[Any]]) -> Adjacency:
+        """The given rows, in the given order."""
+        indptr = np.concatenate([[0], np.cumsum(self.degrees[rows])]).astype(np.int64)
+        position = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], self.degrees[rows])
+        return Adjacency(indptr, self.indices[position])
+
     def matrix(self, n_columns: int) -> sp.csr_array:
         """The same rows as a scipy matrix of ones."""
         ones = np.ones(len(self.indices), dtype=np.float32)
@@ -114,7 +120,7 @@ class Interactions:
         >>> Interactions.from_pairs([0, 0, 1], [0, 2, 2], user_labels=["Acme", "Bolt"])
         Interactions(2 clients × 3 products, 3 pairs)
         """
-        u, i = np.asarray(users, dtype=np.int64), np.asarray(items, dtype=np.int64)
+        u, i = _as_indices(users, "user"), _as_indices(items, "item")
         if u.shape != i.shape or u.ndim != 1:
             raise DataError(f"expected one user and one item a purchase, got shapes {u.shape} and {i.shape}")
         user_names = None if user_labels is None else _as_labels(user_labels)
@@ -140,13 +146,12 @@ class Interactions:
 
         purchases = None
         if price is not None or quantity is not None or time is not None:
-            pair = np.cumsum(first) - 1
             purchases = Purchases(
                 np.arange(len(u)),
-                None if price is None else np.asarray(price, dtype=np.float64),
-                None if quantity is None else np.asarray(quantity, dtype=np.float64),
-                None if time is None else np.asarray(time).astype("datetime64[s]"),
-            ).take(order, pair)
+                _as_amounts(price, "price", "float64", len(u)),
+                _as_amounts(quantity, "quantity", "float64", len(u)),
+                _as_amounts(time, "time", "datetime64[s]", len(u)),
+            ).take(order, np.cumsum(first) - 1)
         return cls(
             by_user,
             n_items,
@@ -171,12 +176,8 @@ class Interactions:
 
         `min_value` turns ratings into positives: what is stored and at least that large counts.
         """
-        matrix = sp.csr_array(X) if sp.issparse(X) else sp.csr_array(np.atleast_2d(np.asarray(X)))
+        matrix = _as_csr(X)
         values = matrix.data
-        if np.issubdtype(values.dtype, np.complexfloating) or not np.issubdtype(
-            np.result_type(values.dtype, np.int8), np.number
-        ):
-            raise DataError(f"expected numbers 0 or 1, got a matrix of {values.dtype}")
         if not np.isfinite(values).all():
             raise DataError("expected values 0 or 1, got NaN or infinity; replace missing values by 0")
         if min_value is not None:
@@ -228,6 +229,8 @@ class Interactions:
 
     def where(self, pairs: NDArray[np.bool_]) -> Interactions:
         """The same clients and products with only the pairs of a mask over by_user.indices (a split, a filter)."""
+        if pairs.shape != (self.nnz,) or pairs.dtype != np.bool_:
+            raise DataError(f"expected a mask over {self.nnz} pairs, got {pairs.dtype} of shape {pairs.shape}")
         kept = np.concatenate([[0], np.cumsum(pairs)])
         purchases = self.purchases
         if purchases is not None:
@@ -268,6 +271,40 @@ class Interactions:
 
     def __repr__(self) -> str:
         return f"Interactions({self.n_users:,} clients × {self.n_items:,} products, {self.nnz:,} pairs)"
+
+
+def _as_indices(values: ArrayLike, kind: str) -> NDArray[np.int64]:
+    given = np.asarray(values)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise DataError(f"expected whole numbers as {kind} indices, got {given.dtype}; map names to 0, 1, … first")
+    return given.astype(np.int64)
+
+
+def _as_amounts(values: ArrayLike | None, name: str, dtype: str, n: int) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    try:
+        amounts = np.asarray(values).astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"expected a {name} of type {dtype}, got a value that is not ({error})") from error
+    if amounts.shape != (n,):
+        raise DataError(f"expected one {name} for each of {n} purchases, got shape {amounts.shape}")
+    return amounts
+
+
+def _as_csr(X: Any) -> sp.csr_array:
+    if not sp.issparse(X):
+        try:
+            X = np.atleast_2d(np.asarray(X))
+        except ValueError as error:
+            raise DataError(f"expected a users × items matrix, got rows of different length ({error})") from error
+    if X.ndim != 2:
+        raise DataError(f"expected a users × items matrix, got {X.ndim} dimensions")
+    if not (
+        np.issubdtype(X.dtype, np.bool_) or np.issubdtype(X.dtype, np.integer) or np.issubdtype(X.dtype, np.floating)
+    ):
+        raise DataError(f"expected numbers 0 or 1, got a matrix of {X.dtype}")
+    return sp.csr_array(X)
 
 
 def _as_labels(labels: Iterable[Any]) -> Labels:

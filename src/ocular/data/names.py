@@ -372,6 +372,7 @@ def roots() -> dict[str, list[str]]:
     taken: set[str] = set()
     found = {}
     for name, language in LANGUAGES.items():
+        # no "Barrowwick" with its letter twice, no "Bergberg"
         joined = [
             beginning + ending
             for beginning in language.beginnings.split()

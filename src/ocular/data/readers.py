@@ -544,7 +544,7 @@ def _sql_frame(query: str, url: str, names: Sequence[str]) -> pl.DataFrame:
         with closing(driver.connect(address)) as connection, closing(connection.cursor()) as cursor:
             if scheme == "sqlite":
                 # types are inferred from the first batch: all rows in one, or 3 followed by 3.5 fails
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**31 - 1)})
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**30)})
             cursor.execute(query)
             table = cursor.fetch_arrow_table()
     except (driver.Error, OSError) as error:
@@ -577,7 +577,7 @@ def _sqlite_address(url: str) -> str:
     path = Path(url.partition(":///")[2])
     if not path.is_file():  # SQLite would make an empty database
         raise DataError(f"expected an SQLite file, got {str(path)!r}, which is not there")
-    return f"file:{quote(str(path))}?mode=ro"
+    return f"file:{quote(str(path))}"
 
 
 _HOST = r"(\[[0-9A-Fa-f:.%]*\]|[\w.%-]*)(:\d*)?"

@@ -43,7 +43,7 @@ class Explanation:
         told = [reason for reason in self.reasons if reason.owned_items and reason.similar_users]
         if not told:
             return f"{head}; the model has no co-cluster to name as the reason."
-        lines = []
+        lines: list[str] = []
         for reason in told:
             have = _join([str(data.item_labels[i]) for i in reason.owned_items])
             alike = _join([str(data.user_labels[u]) for u in reason.similar_users])

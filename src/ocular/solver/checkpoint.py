@@ -18,7 +18,7 @@ from ocular.storage import write_file
 
 FORMAT, VERSION = "ocular-checkpoint", 1
 # these may change between a fit and its continuation; they do not change what a sweep does
-FREE = ("max_iter", "tol", "n_threads", "seed")
+FREE = ("max_iter", "tol", "n_threads")
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,12 @@ class Saver:
     def __init__(self, checkpoint: Checkpoint, interactions: Interactions, config: FitConfig) -> None:
         self._checkpoint = checkpoint
         fixed = {name: value for name, value in asdict(config).items() if name not in FREE}
-        # a fit without a seed continues from whatever start it drew
-        self._meta = {"format": FORMAT, "version": VERSION, "data": interactions.fingerprint(), "config": fixed}
-        self._seed = config.seed
+        self._meta: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "data": interactions.fingerprint(),
+            "config": fixed,
+        }
         self._saved_at = time.monotonic()
         self._saved_sweep = 0
 
@@ -69,7 +72,7 @@ class Saver:
             raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
         if meta["data"] != self._meta["data"]:
             raise ArtifactError(f"{path} belongs to another purchase history; delete it or choose another file")
-        theirs, ours = meta["config"] | {"seed": meta["seed"]}, self._meta["config"] | {"seed": self._seed}
+        theirs, ours = meta["config"], self._meta["config"]
         different = [name for name in ours if theirs.get(name) != ours[name]]
         if different:
             was = ", ".join(f"{name}={theirs.get(name)!r}" for name in different)
@@ -82,7 +85,7 @@ class Saver:
         return by_sweeps or by_time
 
     def save(self, state: State) -> None:
-        meta = json.dumps(self._meta | {"seed": self._seed}).encode()
+        meta = json.dumps(self._meta).encode()
         write_file(
             self._checkpoint.path,
             lambda file: np.savez(

@@ -70,7 +70,12 @@ def _check_whole(name: str, value: object, at_least: int) -> None:
 
 
 def _check_number(name: str, value: object, expected: str, good: bool) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value) or not good:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not math.isfinite(value)
+        or not good
+    ):
         raise ConfigError(f"expected {name} to be a number {expected}, got {value!r}")
 
 

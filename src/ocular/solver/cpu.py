@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class RowPool:
         shares = np.linspace(0, work[-1], self.n_threads * CHUNKS_PER_THREAD + 1)
         cuts = np.unique(np.searchsorted(work, shares))
         cuts[-1] = len(rows)
-        chunks = [self._pool.submit(kernel, *arguments, *cut) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
+        chunks = [self._pool.submit(kernel, *arguments, *cut) for cut in pairwise(cuts)]
         for chunk in chunks:
             chunk.result()
 

@@ -82,7 +82,7 @@ def _interrupt_between_sweeps() -> Iterator[threading.Event]:
         yield wanted  # signals reach the main thread only
         return
 
-    def remember(signum: int, frame: FrameType | None) -> None:
+    def remember(_signal: int, _frame: FrameType | None) -> None:
         if wanted.is_set():
             raise KeyboardInterrupt
         wanted.set()

@@ -54,7 +54,7 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
         # z = … + b_u + b_i + b: each side holds its bias in one column and a constant in the other's
         state.item_factors[:, K] = BIAS_COLUMN
         state.user_factors[:, K + 1] = BIAS_COLUMN
-        state.bias = BIAS_SHARE * interactions.nnz / max(n_users * n_items, 1)
+        state.bias = BIAS_SHARE * interactions.nnz / (n_users * n_items)
     return state
 
 
@@ -75,11 +75,11 @@ def _unusual_owners(weights: Array, by_weight: Adjacency, by_row: Adjacency, poo
     owned = np.empty((len(by_row), weights.shape[1]), dtype=np.float32)
     pool.run(kernels.sum_neighbours, by_row, weights, by_row.indptr, by_row.indices, owned)
     degrees = by_row.degrees.astype(np.float32)[:, None]
-    popularity = by_weight.degrees / max(by_weight.degrees.sum(), 1)
+    popularity = by_weight.degrees / by_weight.degrees.sum()
     by_chance = np.einsum("j,jk->k", popularity, weights).astype(np.float32)
     owned -= degrees * by_chance
     owned /= np.sqrt(np.maximum(degrees, 1))
-    spread = np.sqrt(np.einsum("rk,rk->k", owned, owned, dtype=np.float64) / max(len(owned), 1))
+    spread = np.sqrt(np.einsum("rk,rk->k", owned, owned, dtype=np.float64) / len(owned))
     owned /= np.maximum(spread, 1e-9).astype(np.float32)
     owned -= UNUSUAL
     return np.maximum(owned, 0, out=owned)
@@ -90,10 +90,16 @@ def _scale_by_degree(users: Array, items: Array, interactions: Interactions) -> 
     K = users.shape[1]
     user_degrees, item_degrees = interactions.by_user.degrees, interactions.by_item.degrees
     # both sides get the same norm, as the penalty will have it
-    balance = ((item_degrees**2.0).sum() / max((user_degrees**2.0).sum(), 1)) ** 0.25
-    for rows, degrees, share in ((users, user_degrees, balance), (items, item_degrees, 1 / max(balance, 1e-9))):
-        mean = np.maximum(rows.mean(axis=1), 1e-9)
-        rows *= (degrees * share / np.sqrt(max(interactions.nnz, 1) * K) / mean).astype(np.float32)[:, None]
+    balance = ((item_degrees**2.0).sum() / (user_degrees**2.0).sum()) ** 0.25
+    unit = np.sqrt(interactions.nnz * K)
+    users *= _per_mean(users, balance * user_degrees / unit)
+    items *= _per_mean(items, item_degrees / balance / unit)
+
+
+def _per_mean(rows: Array, target: NDArray[np.float64]) -> Array:
+    """The factor, (n_rows, 1), that gives each row its target mean."""
+    factor: Array = (target / np.maximum(rows.mean(axis=1), 1e-9)).astype(np.float32)
+    return factor[:, None]
 
 
 def _padded(rows: Array, width: int) -> Array:

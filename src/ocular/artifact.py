@@ -1,0 +1,145 @@
+"""
+A fitted model as a folder: manifest.json, arrays.npz, clients.parquet, products.parquet.
+
+The manifest holds the sizes and sha256 digests of the other files and a digest of itself; all are checked before
+anything is used. Nothing is pickled. The folder holds the purchase history too, so that a model recommends and
+explains without the file it was fitted on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ocular import __version__
+from ocular.data.interactions import Adjacency, Interactions, Purchases
+from ocular.errors import ArtifactError, DataError
+from ocular.storage import digest, new_folder, settle
+
+FORMAT, VERSION = "ocular-model", 1
+MANIFEST, ARRAYS, CLIENTS, PRODUCTS = "manifest.json", "arrays.npz", "clients.parquet", "products.parquet"
+LABEL = "name"  # of the column with the names in the two tables
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactions: Interactions) -> None:
+    """Write the folder `path`, in place of an older model there; until the new one is complete the old one stays."""
+    if path.exists() and not (path / MANIFEST).exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ArtifactError(
+            f"expected a new folder or an older model, got {path} with other content; choose another name"
+        )
+    with new_folder(path) as folder:
+        np.savez(folder / ARRAYS, allow_pickle=False, **arrays, **_history_arrays(interactions))
+        _write_table(folder / CLIENTS, interactions.user_labels, interactions.user_attributes)
+        _write_table(folder / PRODUCTS, interactions.item_labels, interactions.item_attributes)
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "ocular": __version__,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **about,
+            "files": {
+                name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
+                for name in (ARRAYS, CLIENTS, PRODUCTS)
+            },
+        }
+        manifest["digest"] = _manifest_digest(manifest)
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_model(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Interactions]:
+    """Manifest, arrays and purchase history of the folder `path`, all checked."""
+    settle(path)
+    manifest = _read_manifest(path)
+    contents = {name: _read_checked(path / name, expected) for name, expected in manifest["files"].items()}
+    try:
+        with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        user_labels, user_attributes = _read_table(contents[CLIENTS])
+        item_labels, item_attributes = _read_table(contents[PRODUCTS])
+        by_user = Adjacency(arrays.pop("history_indptr"), arrays.pop("history_indices"))
+        purchases = None
+        if "purchases_pair" in arrays:
+            pair = arrays.pop("purchases_pair")
+            amounts = [name for name in arrays if name.startswith("purchases_")]
+            purchases = Purchases(pair, **{name.removeprefix("purchases_"): arrays.pop(name) for name in amounts})
+        history = Interactions(
+            by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes
+        )
+    except (KeyError, ValueError, DataError) as error:
+        raise ArtifactError(f"{path} is not a whole model ({error}); fit and save it again") from error
+    return manifest, arrays, history
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not file.exists():
+        raise ArtifactError(
+            f"expected a model folder, got {path} without {MANIFEST}; `ocular fit … -o {path.name}` makes one"
+        )
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        kind, version = manifest["format"], manifest["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{file} is damaged ({error}); fit and save the model again") from error
+    if kind != FORMAT:
+        raise ArtifactError(f"expected a model, got {kind!r} in {file}")
+    if not isinstance(version, int) or version > VERSION:
+        raise ArtifactError(
+            f"{file} has version {version} of the format, this ocular reads up to {VERSION}; upgrade ocular"
+        )
+    if manifest.get("digest") != _manifest_digest(manifest):
+        raise ArtifactError(f"{file} was changed after it was written; fit and save the model again")
+    return dict(manifest)
+
+
+def _read_checked(file: Path, expected: Mapping[str, Any]) -> bytes:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{file} can not be read ({error.strerror}); fit and save the model again") from error
+    if len(content) != expected["bytes"]:
+        raise ArtifactError(
+            f"expected {expected['bytes']:,} bytes in {file}, got {len(content):,}; copy or fit it again"
+        )
+    if hashlib.sha256(content).hexdigest() != expected["sha256"]:
+        raise ArtifactError(f"{file} was changed after it was written (sha256 differs); copy or fit it again")
+    return content
+
+
+def _manifest_digest(manifest: Mapping[str, Any]) -> str:
+    signed = {name: value for name, value in manifest.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
+
+
+def _history_arrays(interactions: Interactions) -> Arrays:
+    by_user, purchases = interactions.by_user, interactions.purchases
+    arrays: dict[str, NDArray[Any]] = {"history_indptr": by_user.indptr, "history_indices": by_user.indices}
+    if purchases is not None:
+        arrays["purchases_pair"] = purchases.pair
+        arrays |= {f"purchases_{name}": values for name, values in purchases.columns.items()}
+    return arrays
+
+
+def _write_table(path: Path, labels: NDArray[Any], attributes: Mapping[str, NDArray[Any]]) -> None:
+    columns = {LABEL: labels, **{f"attribute:{name}": values for name, values in attributes.items()}}
+    pl.DataFrame(
+        {name: values.tolist() if values.dtype == object else values for name, values in columns.items()}
+    ).write_parquet(path)
+
+
+def _read_table(content: bytes) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    table = pl.read_parquet(io.BytesIO(content))
+    columns = {name: table[name].to_numpy() for name in table.columns}
+    labels = columns.pop(LABEL)
+    return labels, {name.removeprefix("attribute:"): values for name, values in columns.items()}

@@ -1,0 +1,458 @@
+"""OCuLaR: the estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, BiclusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ocular.artifact import read_model, write_model
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.errors import ArtifactError, ConfigError, DataError
+from ocular.explain.coclusters import MEMBER_PROBABILITY, CoCluster, list_coclusters, memberships
+from ocular.explain.reasons import Explanation, find_reasons
+from ocular.scoring import Scorer, nearest
+from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State
+from ocular.solver.cpu import CpuBackend, fold_in
+from ocular.solver.fit import Callback, run_fit
+from ocular.solver.initial import initial_state
+from ocular.solver.progress import Progress
+
+Ids = NDArray[np.int32]
+Scores = NDArray[np.float32]
+
+
+class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
+    """
+    Recommendations from overlapping co-clusters of users and items.
+
+    A user u and an item i have non-negative memberships f_u, f_i in K co-clusters, and u has i with probability
+    1 − e^(−z), z = ⟨f_u, f_i⟩ + background. A fit minimises
+
+        Q = Σ_{r=1} −w_u log(1 − e^(−z)) + Σ_{r=0} (z − background) + λ (Σ‖f_u‖² + Σ‖f_i‖²)
+
+    by line-searched projected gradient steps, all items then all users in turn; a sweep costs O(positives · K).
+
+    Parameters
+    ----------
+    n_coclusters : int
+        K.
+    regularization : float
+        λ. Larger values give fewer and weaker memberships.
+    relative : bool
+        R-OCuLaR: the positives of a user weigh w_u = unknowns / positives instead of 1. Needs a larger λ.
+    bias : bool
+        Fit a user, an item and an overall bias, which add to z.
+    background : float
+        Affinity of any pair outside all co-clusters.
+    max_iter : int
+        Most sweeps.
+    tol : float
+        Stop when the relative decrease of Q in a sweep falls below this.
+    beta, sigma : float
+        Line search: a step is multiplied by beta until it decreases Q by at least sigma times what the slope promises.
+    init : {"auto", "overlap", "random"} or a pair of arrays
+        Start: see `ocular.solver.initial`; or (user memberships, item memberships) to go on from.
+    line_search : {"scaled", "paper"}
+        "scaled" divides the gradient by the Hessian's diagonal and remembers each row's step; "paper" restarts every
+        search at beta with the plain gradient, as published.
+    min_value : float, optional
+        Entries of X of at least this value are positives. Without it X must hold only 0 and 1.
+    device : {"cpu"}
+        Where sweeps run.
+    n_threads : int, optional
+        All cores by default. The result has the same bytes for any number.
+    random_state : int, RandomState or None
+        Seed of the start.
+    verbose : bool
+        Show a progress bar.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_ : scipy CSR arrays, float32
+        Memberships, (n_users, K) and (n_items, K).
+    user_bias_, item_bias_ : arrays; bias_ : float
+        Zero unless bias=True.
+    rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
+        Members of each co-cluster, as scikit-learn's bicluster tools expect.
+    objective_, history_, n_iter_, converged_
+        Q at the end and after each sweep, the number of sweeps, whether tol was reached.
+    interactions_ : Interactions
+        What was fitted, with names and amounts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ocular import OCuLaR
+    >>> bought = np.array([[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 1]])
+    >>> model = OCuLaR(n_coclusters=2, regularization=0.1, random_state=0).fit(bought)
+    >>> ids, probabilities = model.recommend(2, N=1)
+    >>> ids.tolist()
+    [2]
+    """
+
+    def __init__(
+        self,
+        n_coclusters: int = 100,
+        regularization: float = 30.0,
+        *,
+        relative: bool = False,
+        bias: bool = False,
+        background: float = 1e-4,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        beta: float = 0.5,
+        sigma: float = 0.1,
+        init: Any = "auto",
+        line_search: str = "scaled",
+        min_value: float | None = None,
+        device: str = "cpu",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_coclusters = n_coclusters
+        self.regularization = regularization
+        self.relative = relative
+        self.bias = bias
+        self.background = background
+        self.max_iter = max_iter
+        self.tol = tol
+        self.beta = beta
+        self.sigma = sigma
+        self.init = init
+        self.line_search = line_search
+        self.min_value = min_value
+        self.device = device
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.min_value is None
+        return tags
+
+    # ------------------------------------------------------------------------------------------------ fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002  scikit-learn's signature
+        *,
+        callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    ) -> Self:
+        """
+        Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1 (see min_value).
+
+        `callback(sweep, objective)` is called after every sweep. `checkpoint` names a file that keeps the state, every
+        minute and at the end (give a `Checkpoint` for other intervals); a fit that finds it goes on from there and
+        ends with the same factors as one that was never stopped. Ctrl-C ends the fit after the running sweep.
+        """
+        interactions = self._read(X)
+        config = self._config()
+        given = None
+        if not isinstance(self.init, str):
+            users, items = (np.asarray(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in self.init)
+            given = users, items
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(Path(checkpoint))
+        backend = CpuBackend(interactions, config)
+        try:
+            with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
+                result = run_fit(
+                    interactions,
+                    config,
+                    backend,
+                    lambda: initial_state(interactions, config, given),
+                    callback=report,
+                    checkpoint=checkpoint,
+                )
+        finally:
+            backend.close()
+        if result.interrupted:
+            warnings.warn(
+                f"interrupted: the model keeps the state after sweep {len(result.state.history)}, the best so far",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        elif not result.converged and self.tol > 0:
+            warnings.warn(
+                f"not converged after max_iter={self.max_iter} sweeps; increase max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.interactions_ = interactions
+        self.n_features_in_ = interactions.n_items
+        self.converged_ = result.converged
+        self._learn(result.state)
+        return self
+
+    def _read(self, X: Any) -> Interactions:
+        if not isinstance(X, Interactions):
+            X = validate_data(self, X, accept_sparse="csr", dtype=None, ensure_all_finite=False, ensure_min_features=1)
+            X = Interactions.from_matrix(X, min_value=self.min_value)
+        interactions: Interactions = X
+        if interactions.nnz == 0:
+            raise DataError(f"expected at least one positive, got none in {X.n_users} × {X.n_items}")
+        return interactions
+
+    def _config(self) -> FitConfig:
+        if self.device != "cpu":
+            raise ConfigError(f"expected device 'cpu', got {self.device!r}")
+        seed = self.random_state
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(2**31))
+        elif seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
+            raise ConfigError(f"expected random_state to be a whole number, a RandomState or None, got {seed!r}")
+        return FitConfig(
+            n_coclusters=self.n_coclusters,
+            regularization=self.regularization,
+            relative=self.relative,
+            bias=self.bias,
+            background=self.background,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            beta=self.beta,
+            sigma=self.sigma,
+            line_search=self.line_search,
+            init=self.init if isinstance(self.init, str) else "auto",
+            seed=None if seed is None else int(seed),
+            n_threads=self.n_threads,
+        )
+
+    def _learn(self, state: State) -> None:
+        K = self.n_coclusters
+        self.user_factors_ = sp.csr_array(state.user_factors[:, :K])
+        self.item_factors_ = sp.csr_array(state.item_factors[:, :K])
+        shape = self.interactions_.shape
+        self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if self.bias else np.zeros(shape[0], np.float32)
+        self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if self.bias else np.zeros(shape[1], np.float32)
+        self.bias_ = state.bias
+        self.history_ = list(state.history)
+        self.objective_ = self.history_[-1]
+        self.n_iter_ = len(self.history_)
+        self.__dict__.pop("_scorer", None)  # of an earlier fit
+
+    # ------------------------------------------------------------------------------------------- recommending
+
+    def recommend(
+        self,
+        userid: int | ArrayLike,
+        user_items: Any = None,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
+        recalculate_user: bool = False,
+    ) -> tuple[Ids, Scores]:
+        """
+        The N most probable items of a user (1-D) or of many users (2-D): (ids, probabilities), best first.
+
+        `user_items` holds what the users have, a row for each id of `userid` or one for every fitted user; what was
+        fitted by default. `recalculate_user` folds those rows in instead of using the fitted memberships. `items`
+        restricts the choice, `filter_items` leaves some out. Users are scored in blocks: nothing of the size
+        users × items is built. Where fewer than N items are left, ids are −1 and probabilities nan.
+        Items of equal probability (all, for a user without history) come by popularity.
+        """
+        check_is_fitted(self)
+        if not isinstance(N, int | np.integer) or N < 1:
+            raise ConfigError(f"expected N to be a whole number of at least 1, got {N!r}")
+        ids = self._user_ids(userid)
+        rows = None if user_items is None else self._user_rows(user_items, ids)
+        if recalculate_user:
+            users, bias = self._fold_in(self.interactions_.by_user.take(ids) if rows is None else rows)
+        else:
+            users, bias = self.user_factors_[ids], self.user_bias_[ids]
+        owned = None
+        if filter_already_liked_items:
+            owned = self.interactions_.by_user.take(ids) if rows is None else rows
+        found, affinity = self._scorer.top(users, owned, int(N), self._allowed(items, filter_items))
+        scores = -np.expm1(-(affinity + (bias[:, None] + self._base)))
+        return (found[0], scores[0]) if np.ndim(userid) == 0 else (found, scores)
+
+    def predict_proba(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
+        """P(user has item) of pairs; the arguments broadcast: predict_proba(users[:, None], items) is a table."""
+        check_is_fitted(self)
+        u, i = np.broadcast_arrays(self._user_ids(users), self._item_ids(items))
+        left, right = self.user_factors_[u.ravel()], self.item_factors_[i.ravel()]
+        shared = np.asarray(left.multiply(right).sum(axis=1, dtype=np.float64)).reshape(u.shape)
+        z = shared + self.user_bias_[u] + self.item_bias_[i] + self._base
+        probability: NDArray[np.float64] = -np.expm1(-z)
+        return probability if np.ndim(users) or np.ndim(items) else probability.reshape(())[()]
+
+    def fold_in(self, user_items: Any) -> sp.csr_array:
+        """Memberships (n, K) of new users from what they own, a row of 0/1 over the items each; nothing is refitted."""
+        check_is_fitted(self)
+        return self._fold_in(self._matrix_rows(user_items))[0]
+
+    def similar_items(
+        self, itemid: int, N: int = 10, filter_items: ArrayLike | None = None, items: ArrayLike | None = None
+    ) -> tuple[Ids, Scores]:
+        """The N items whose memberships point the same way, itself first: (ids, cosines)."""
+        check_is_fitted(self)
+        (item,) = self._item_ids(itemid).ravel()
+        return nearest(self.item_factors_, int(item), N, self._allowed(items, filter_items))
+
+    def similar_users(
+        self, userid: int, N: int = 10, filter_users: ArrayLike | None = None, users: ArrayLike | None = None
+    ) -> tuple[Ids, Scores]:
+        """The N users whose memberships point the same way, themselves first: (ids, cosines)."""
+        check_is_fitted(self)
+        (user,) = self._user_ids(userid).ravel()
+        allowed = _mask(users, filter_users, self.interactions_.n_users, "user")
+        return nearest(self.user_factors_, int(user), N, allowed)
+
+    # --------------------------------------------------------------------------------------------- explaining
+
+    def explain(self, user: int, item: int) -> Explanation:
+        """Why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩."""
+        check_is_fitted(self)
+        (u,), (i,) = self._user_ids(user).ravel(), self._item_ids(item).ravel()
+        reasons = find_reasons(int(u), int(i), self.user_factors_, self.item_factors_, self.interactions_)
+        z = sum(reason.contribution for reason in reasons)
+        z += float(self.user_bias_[u]) + float(self.item_bias_[i]) + self._base
+        owned = bool(np.isin(i, self.interactions_.by_user[int(u)]))
+        return Explanation(int(u), int(i), float(-np.expm1(-z)), reasons, owned, self.interactions_)
+
+    def coclusters(self, probability: float = MEMBER_PROBABILITY) -> list[CoCluster]:
+        """The co-clusters with their members: pairs that the co-cluster alone joins with about this probability."""
+        check_is_fitted(self)
+        return list_coclusters(self.user_factors_, self.item_factors_, self.interactions_.to_matrix(), probability)
+
+    @property
+    def rows_(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        members: NDArray[np.bool_] = memberships(self.user_factors_, self.item_factors_)[0].toarray().T > 0
+        return members
+
+    @property
+    def columns_(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        members: NDArray[np.bool_] = memberships(self.user_factors_, self.item_factors_)[1].toarray().T > 0
+        return members
+
+    # ------------------------------------------------------------------------------------------ saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model, with the history it was fitted on, to the folder `path`; `ocular.load` reads it."""
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        if not isinstance(self.init, str):
+            parameters["init"] = "auto"
+        if not isinstance(self.random_state, int):
+            parameters["random_state"] = None
+        about = {
+            "parameters": {name: v.item() if isinstance(v, np.generic) else v for name, v in parameters.items()},
+            "fit": {"bias": float(self.bias_), "history": self.history_, "converged": self.converged_},
+            "data": {"clients": self.interactions_.n_users, "products": self.interactions_.n_items,
+                     "pairs": self.interactions_.nnz},
+        }  # fmt: skip
+        arrays = {"user_bias": self.user_bias_, "item_bias": self.item_bias_}
+        for side, factors in (("user", self.user_factors_), ("item", self.item_factors_)):
+            arrays |= {f"{side}_{part}": getattr(factors, part) for part in ("data", "indices", "indptr")}
+        write_model(Path(path), about, arrays, self.interactions_)
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    @property
+    def _base(self) -> float:
+        """The part of z that all pairs share."""
+        return float(self.background) + self.bias_
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        popularity = self.interactions_.by_item.degrees
+        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self._config().threads)
+
+    def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        config, K = self._config(), self.n_coclusters
+        working = np.zeros((self.interactions_.n_items, config.width), dtype=np.float32)
+        working[:, :K] = self.item_factors_.toarray()
+        if self.bias:
+            working[:, K] = BIAS_COLUMN
+            working[:, K + 1] = self.item_bias_ / BIAS_COLUMN
+        users = fold_in(rows, working, config, self.bias_)
+        bias = BIAS_COLUMN * users[:, K] if self.bias else np.zeros(len(rows), dtype=np.float32)
+        return sp.csr_array(users[:, :K]), bias
+
+    def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
+        return _checked_ids(ids, self.interactions_.n_users, "user")
+
+    def _item_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
+        return _checked_ids(ids, self.interactions_.n_items, "item")
+
+    def _allowed(self, only: ArrayLike | None, without: ArrayLike | None) -> NDArray[np.bool_] | None:
+        return _mask(only, without, self.interactions_.n_items, "item")
+
+    def _matrix_rows(self, user_items: Any) -> Adjacency:
+        rows = Interactions.from_matrix(user_items, min_value=self.min_value)
+        if rows.n_items != self.interactions_.n_items:
+            raise DataError(f"expected a column for each of {self.interactions_.n_items} items, got {rows.n_items}")
+        return rows.by_user
+
+    def _user_rows(self, user_items: Any, ids: NDArray[np.int64]) -> Adjacency:
+        rows = self._matrix_rows(user_items)
+        if len(rows) == len(ids):
+            return rows
+        if len(rows) == self.interactions_.n_users:
+            return rows.take(ids)
+        raise DataError(
+            f"expected user_items with a row for each of {len(ids)} ids or of {self.interactions_.n_users} users, "
+            f"got {len(rows)}"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> OCuLaR:
+    """A model saved with `OCuLaR.save`, checked; it needs no training file."""
+    folder = Path(path)
+    manifest, arrays, interactions = read_model(folder)
+    try:
+        model = OCuLaR(**manifest["parameters"])
+        K = model.n_coclusters
+        model.interactions_ = interactions
+        model.n_features_in_ = interactions.n_items
+        for side, n in (("user", interactions.n_users), ("item", interactions.n_items)):
+            parts = tuple(arrays[f"{side}_{part}"] for part in ("data", "indices", "indptr"))
+            setattr(model, f"{side}_factors_", sp.csr_array(parts, shape=(n, K)))
+            setattr(model, f"{side}_bias_", arrays[f"{side}_bias"])
+        fit = manifest["fit"]
+        model.bias_, model.history_, model.converged_ = fit["bias"], fit["history"], fit["converged"]
+        model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{folder} is not a whole model ({error}); fit and save it again") from error
+    return model
+
+
+def _checked_ids(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
+    given = np.asarray(ids)
+    if not np.issubdtype(given.dtype, np.integer):
+        raise DataError(
+            f"expected whole numbers as {kind} ids, got {given.dtype}; names go through interactions_.{kind}_index"
+        )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise DataError(f"expected {kind} ids from 0 to {n - 1}, got {given.min() if given.min() < 0 else given.max()}")
+    return np.atleast_1d(given).astype(np.int64)
+
+
+def _mask(only: ArrayLike | None, without: ArrayLike | None, n: int, kind: str) -> NDArray[np.bool_] | None:
+    if only is None and without is None:
+        return None
+    allowed = np.full(n, only is None)
+    if only is not None:
+        allowed[_checked_ids(only, n, kind)] = True
+    if without is not None:
+        allowed[_checked_ids(without, n, kind)] = False
+    return allowed
