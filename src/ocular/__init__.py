@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ocular.version import __version__
+
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
     from ocular.model import OCuLaR, load
 
-__version__ = "0.1.0"
 __all__ = ["Interactions", "OCuLaR", "__version__", "load"]
 
 # NumPy, SciPy, scikit-learn and Numba take most of a second to import: only when something is used

@@ -20,10 +20,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ocular import __version__
 from ocular.data.interactions import Adjacency, Interactions, Purchases
 from ocular.errors import ArtifactError, DataError
 from ocular.storage import digest, new_folder, settle
+from ocular.version import __version__
 
 FORMAT, VERSION = "ocular-model", 1
 MANIFEST, ARRAYS, CLIENTS, PRODUCTS = "manifest.json", "arrays.npz", "clients.parquet", "products.parquet"

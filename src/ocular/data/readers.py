@@ -577,7 +577,7 @@ def _sqlite_address(url: str) -> str:
     path = Path(url.partition(":///")[2])
     if not path.is_file():  # SQLite would make an empty database
         raise DataError(f"expected an SQLite file, got {str(path)!r}, which is not there")
-    return f"file:{quote(str(path))}"
+    return f"file:{quote(str(path))}?mode=ro"
 
 
 _HOST = r"(\[[0-9A-Fa-f:.%]*\]|[\w.%-]*)(:\d*)?"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
+from ocular.data.sampling import generator
 from ocular.errors import ConfigError, DataError
 
 
@@ -94,13 +95,6 @@ def time_split(interactions: Interactions, date: str | date | np.datetime64) -> 
     early_rows = np.flatnonzero(~late)
     known = replace(interactions, purchases=purchases.take(early_rows, purchases.pair[early_rows]))
     return Split(known.where(~test), interactions.where(test))
-
-
-def generator(seed: int) -> np.random.Generator:
-    """The random numbers of a seed, a whole number that is not negative."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"expected seed to be a whole number from 0, got {seed!r}")
-    return np.random.default_rng(int(seed))
 
 
 def _split(interactions: Interactions, test: NDArray[np.bool_]) -> Split:

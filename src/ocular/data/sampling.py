@@ -1,0 +1,66 @@
+"""Random draws whose time and memory go with what is drawn, not with what could be."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocular.errors import ConfigError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+DRAWS_AT_ONCE = 4_000_000
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The random numbers of a seed, a whole number that is not negative."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"expected seed to be a whole number from 0, got {seed!r}")
+    return np.random.default_rng(int(seed))
+
+
+def draw_cells(rng: np.random.Generator, n_cells: int, share: float) -> Ints:
+    """Which of so many cells are positive, each with the same probability: time and memory go with the positives."""
+    if share == 0:
+        return np.empty(0, dtype=np.int64)
+    found = [np.array([-1])]
+    while (last := found[-1][-1]) < n_cells:
+        expected = (n_cells - last) * share
+        # the gaps from one positive to the next are geometric
+        gaps = rng.geometric(share, int(expected + 4 * np.sqrt(expected)) + 1)
+        found.append(last + np.cumsum(gaps))
+    cells = np.concatenate(found[1:])
+    return cells[cells < n_cells]
+
+
+def draw_rows(rng: np.random.Generator, rates: Floats, popularity: Floats) -> tuple[Ints, NDArray[np.int32]]:
+    """Rows of distinct items, ascending: (u, i) occurs with probability 1 - exp(-rates[u]·popularity[i])."""
+    n_items = len(popularity)
+    edges = np.cumsum(popularity)
+    n_draws = rng.poisson(rates * edges[-1])
+    upto = np.concatenate([[0], np.cumsum(n_draws)])
+    degrees = np.zeros(len(rates), dtype=np.int64)
+    indices = np.empty(upto[-1], dtype=np.int32)
+    filled = start = 0
+    while start < len(rates):
+        # as many rows as there are draws in a chunk: what is held at once does not grow with the data
+        end = max(start + 1, int(np.searchsorted(upto, upto[start] + DRAWS_AT_ONCE, side="right")) - 1)
+        draw = rng.random(upto[end] - upto[start]) * edges[-1]
+        code = np.repeat(np.arange(end - start), n_draws[start:end]) * n_items
+        code += np.minimum(np.searchsorted(edges, draw, side="right"), n_items - 1)
+        code.sort()
+        code = code[np.diff(code, prepend=-1) > 0]
+        degrees[start:end] = np.bincount(code // n_items, minlength=end - start)
+        indices[filled : filled + len(code)] = code % n_items
+        filled, start = filled + len(code), end
+    return np.concatenate([[0], np.cumsum(degrees)]), indices[:filled]
+
+
+def check_whole(low: int, high: int | None, **given: int) -> None:
+    for name, value in given.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < low or (high is not None and value > high):
+            limits = f"of at least {low}" if high is None else f"from {low} to {high:,}"
+            raise ConfigError(f"expected {name} to be a whole number {limits}, got {value!r}")
