@@ -34,10 +34,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactions: Interactions) -> None:
     """Write the folder `path`, in place of an older model there; until the new one is complete the old one stays."""
-    if path.exists() and not (path / MANIFEST).exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ArtifactError(
-            f"expected a new folder or an older model, got {path} with other content; choose another name"
-        )
+    check_target(path)
     with new_folder(path) as folder:
         np.savez(folder / ARRAYS, allow_pickle=False, **arrays, **_history_arrays(interactions))
         _write_table(folder / CLIENTS, interactions.user_labels, interactions.user_attributes)
@@ -55,6 +52,14 @@ def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactio
         }
         manifest["digest"] = _manifest_digest(manifest)
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def check_target(path: Path) -> None:
+    """Refuse to replace anything but a model: better before a long fit than after it."""
+    if path.exists() and not (path / MANIFEST).exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ArtifactError(
+            f"expected a new folder or an older model, got {path} with other content; choose another name"
+        )
 
 
 def read_model(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Interactions]:

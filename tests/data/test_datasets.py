@@ -136,8 +136,8 @@ class TestMovieLens:
     def test_a_truncated_download_is_refused(self, fill: Fill, files: dict[str, str], name: str, expected: str) -> None:
         rows = len(files[name].splitlines()) - name.endswith(".csv")
         assert refusal(movielens, fill(files)) == (
-            f"{name}: expected {expected} rows, as published, got {rows}; a truncated download is the usual cause: "
-            "fetch it again, or pass verify=False to take it as it is"
+            f"{name}: expected {expected} rows, as published, got {rows}; a truncated download or another edition "
+            "is the usual cause: fetch it again, or pass verify=False to take it as it is"
         )
 
     def test_as_many_rows_as_published_are_taken_whatever_the_checksum(
@@ -148,10 +148,16 @@ class TestMovieLens:
             assert movielens(fill(ML100K | {"u.data": rows})).nnz == 100_000
         assert "u.data: as many rows as published, but not a copy known to ocular" in caplog.text
 
-    def test_a_line_cut_off(self, fill: Fill) -> None:
-        folder = fill(ML1M | {"ratings.dat": ML1M["ratings.dat"] + "2::3"})
-        message = refusal(movielens, folder, verify=False)
-        assert message.startswith("ratings.dat, line 5: expected user::movie::rating::time, got an incomplete line")
+    @pytest.mark.parametrize(
+        ("files", "name", "rest", "where"),
+        [
+            (ML1M, "ratings.dat", "2::3", "ratings.dat, line 5: expected user::movie::rating::time"),
+            (ML20M, "ratings.csv", "2,3,4.5", "ratings.csv, line 5: expected user,movie,rating,time"),
+        ],
+    )
+    def test_a_line_cut_off(self, fill: Fill, files: dict[str, str], name: str, rest: str, where: str) -> None:
+        message = refusal(movielens, fill(files | {name: files[name] + rest}), verify=False)
+        assert message.startswith(f"{where}, got an incomplete line")
 
     def test_another_file_by_that_name(self, fill: Fill) -> None:
         message = refusal(movielens, fill(ML1M | {"ratings.dat": "a::b::c::d\n"}), verify=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from ocular.data import names
 from ocular.data.interactions import Interactions
 from ocular.data.market import frame, write
 from ocular.data.synthetic import B2B, b2b, planted, skewed
-from ocular.errors import ConfigError, DataError
+from ocular.errors import ArtifactError, ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
@@ -375,12 +375,12 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path, mo
     write(b2b(50, 20, seed=1), tmp_path)
     before = (tmp_path / "purchases.parquet").read_bytes()
 
-    def write_half(_: pl.DataFrame, file: Path) -> None:
-        file.write_bytes(b"half")
+    def write_half(_: pl.DataFrame, file: IO[bytes]) -> None:
+        file.write(b"half")
         raise OSError("no space left")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", write_half)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(ArtifactError, match="no space left; what was there before is whole"):
         write(b2b(50, 20, seed=2), tmp_path)
     assert (tmp_path / "purchases.parquet").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2

@@ -1,1 +1,40 @@
+"""The command line: each file parses, calls the library and presents what comes back."""
 
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ocular.cli.demo import demo
+from ocular.cli.fit import fit
+from ocular.cli.recommend import recommend
+from ocular.cli.synth import synth
+from ocular.errors import OcularError
+from ocular.version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="ocular", message="%(prog)s %(version)s")
+def cli() -> None:
+    """
+    Recommend products to clients, and say why.
+
+    \b
+    Try it:     ocular demo
+    Your data:  ocular fit purchases.csv --client company --product sku --price amount -o model
+                ocular recommend model --client "Acme Ltd"
+    """
+
+
+for command in (fit, recommend, synth, demo):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: every error that a user can mend is one line and exit code 2."""
+    try:
+        cli()
+    except OcularError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)

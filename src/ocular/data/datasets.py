@@ -367,11 +367,11 @@ def _read_rows(path: Path, schema: dict[str, Any], separator: str, form: str, n_
 
 
 def _refuse_truncated(path: Path, n_rows: int, *published: int) -> None:
-    if False:
+    if n_rows not in published:
         expected = " or ".join(f"{n:,}" for n in published)
         raise DataError(
-            f"{path.name}: expected {expected} rows, as published, got {n_rows:,}; a truncated download is the usual "
-            "cause: fetch it again, or pass verify=False to take it as it is"
+            f"{path.name}: expected {expected} rows, as published, got {n_rows:,}; a truncated download or another "
+            "edition is the usual cause: fetch it again, or pass verify=False to take it as it is"
         )
 
 

@@ -34,8 +34,8 @@ class Explanation:
     owned: bool  # the user has the item already
     interactions: Interactions
 
-    def text(self) -> str:
-        """The rationale in words."""
+    def text(self, most: int = 3) -> str:
+        """The rationale in words: the strongest reasons, and how many weaker ones are left out."""
         data = self.interactions
         client, product = data.user_labels[self.user], data.item_labels[self.item]
         opening = "was bought by" if self.owned else "is recommended to"
@@ -44,7 +44,7 @@ class Explanation:
         if not told:
             return f"{head}; the model has no co-cluster to name as the reason."
         lines: list[str] = []
-        for reason in told:
+        for reason in told[:most]:
             have = _join([str(data.item_labels[i]) for i in reason.owned_items])
             alike = _join([str(data.user_labels[u]) for u in reason.similar_users])
             start = "Moreover, " if lines else ""
@@ -52,6 +52,9 @@ class Explanation:
                 f"- {start}{client} has purchased {have}. "
                 f"Clients with similar purchase history (e.g., {alike}) also bought {product}."
             )
+        if len(told) > most:
+            rest = sum(reason.contribution for reason in told[most:]) / sum(reason.contribution for reason in told)
+            lines.append(f"- {len(told) - most} weaker reasons are left out; they make up {rest:.0%} of the case.")
         return "\n".join([f"{head} because:", *lines])
 
     def to_dict(self) -> dict[str, Any]:

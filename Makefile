@@ -1,0 +1,36 @@
+# make demo   fit the embedded sample and show recommendations with their reasons
+# make test   lint and the whole test suite
+# Both set up .venv first; they need Python 3.11 or later, git and make.
+
+.PHONY: demo test lint bench clean
+BIN := .venv/bin
+
+demo: .venv/.demo
+	$(BIN)/ocular demo -o demo
+
+test: lint
+	$(BIN)/pytest
+
+lint: .venv/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p ocular
+	$(BIN)/lint-imports --no-cache
+
+# the short form: start-up times and a small fit; with OCULAR_DATA=DIR the comparisons on public data too
+bench: .venv/.test
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/scaling.py --quick
+	@if [ -n "$(OCULAR_DATA)" ]; then $(BIN)/python benchmarks/fit.py --data "$(OCULAR_DATA)"; \
+	else echo "set OCULAR_DATA=DIR for the comparison with implicit on MovieLens-1M"; fi
+
+clean:
+	rm -rf .venv .tools demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.venv/.demo: pyproject.toml uv.lock scripts/setup
+	scripts/setup demo
+	@touch $@
+
+.venv/.test: pyproject.toml uv.lock scripts/setup
+	scripts/setup test
+	@touch $@ .venv/.demo

@@ -1,0 +1,57 @@
+"""ocular demo: the whole way on the embedded sample, in a few seconds."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import click
+
+from ocular.cli.fit import fit_and_report
+from ocular.cli.present import render
+from ocular.cli.recommend import recommendation_rows
+
+COCLUSTERS, REGULARIZATION = 12, 8.0
+USUAL = 0.2  # share of the clients from which on a product needs no reason
+
+
+@click.command(short_help="Fit the embedded sample and show recommendations with their reasons.")
+@click.option(
+    "-o", "--output", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder for the results."
+)
+def demo(output: Path) -> None:
+    """
+    Fit the embedded sample purchases (800 made-up companies, 120 products) and show what comes out.
+
+    \b
+    ocular demo -o demo
+    """
+    from ocular.data.readers import read
+    from ocular.model import OCuLaR
+
+    # written by: ocular synth --clients 800 --products 120 --seed 1
+    with as_file(files("ocular") / "data" / "sample.parquet") as sample:
+        history = read(
+            sample, client="client", product="product", price="price", quantity="quantity", time="date",
+            client_attributes=["industry", "country", "size", "seller"], product_attributes=["family", "list_price"],
+        )  # fmt: skip
+    click.echo(f"Sample: {history.n_users:,} clients × {history.n_items:,} products, {history.nnz:,} pairs bought")
+    model = OCuLaR(COCLUSTERS, REGULARIZATION, random_state=0)
+    fit_and_report(model, history)
+    model.save(output / "model")
+
+    # a clear case for something that not everybody buys anyway, told by clients with a history
+    usual = (history.by_item.degrees > USUAL * history.n_users).nonzero()[0]
+    products, confidences = model.recommend(range(history.n_users), N=1, filter_items=usual)
+    users = (-confidences[:, 0] * (history.by_user.degrees >= 8)).argsort(kind="stable")[:3].tolist()
+    for user in users:
+        click.echo(f"\n── {history.user_labels[user]} " + "─" * 40)
+        click.echo(render([_without_client(row) for row in recommendation_rows(model, [user], 5)], "table"))
+        click.echo(f"\n{model.explain(user, int(products[user, 0])).text()}")
+    name = history.user_labels[users[0]]
+    click.echo(f"\nThe model is in {output / 'model'}. Go on with:")
+    click.echo(f'  ocular recommend {output / "model"} --client "{name}" -n 10')
+
+
+def _without_client(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != "client"}

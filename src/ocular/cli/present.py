@@ -1,0 +1,59 @@
+"""Rows as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+Row = dict[str, Any]
+
+
+def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--format table|json|csv."""
+    choice = click.Choice(["table", "json", "csv"])
+    return click.option("--format", "form", type=choice, default="table", show_default=True, help="How to print.")(
+        command
+    )
+
+
+def render(rows: Sequence[Row], form: str) -> str:
+    """All rows, which have the same keys, as text."""
+    if form == "json":
+        return json.dumps(rows, indent=2, ensure_ascii=False)
+    if form == "csv":
+        return _csv(rows)
+    return _table(rows)
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue().rstrip("\n")
+
+
+def _table(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "nothing to show"
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    right = [all(isinstance(row[name], int | float) for row in rows) for name in names]
+    widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(names)]
+    lines = [names, ["─" * width for width in widths], *cells]
+    return "\n".join(
+        "  ".join(
+            text.rjust(w) if r else text.ljust(w) for text, w, r in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return " ".join(text.split())  # a name with a line break must not break the table

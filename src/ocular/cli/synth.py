@@ -1,0 +1,36 @@
+"""ocular synth: a made-up vendor's purchase history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(short_help="Make up a purchase history with known buying patterns.")
+@click.option("--clients", default=2000, show_default=True, help="Number of client companies.")
+@click.option("--products", default=300, show_default=True, help="Number of products.")
+@click.option("--patterns", type=int, help="Number of buying patterns; grows with the products by default.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder to write to.")
+def synth(clients: int, products: int, patterns: int | None, seed: int, output: Path) -> None:
+    """
+    Make up the sales of an information technology vendor to companies of many industries.
+
+    \b
+    ocular synth --clients 2000 --products 300 -o market
+    ocular fit market/purchases.parquet --client client --product product --price price -o model
+
+    Writes purchases.parquet (client, product, price, quantity, date, seller, industry, …) and coclusters.parquet, the
+    buying patterns that it was made from.
+    """
+    from ocular.data.market import b2b, write
+
+    made = b2b(clients, products, n_patterns=patterns, seed=seed)
+    write(made, output)
+    history = made.interactions
+    purchases = 0 if history.purchases is None else len(history.purchases)
+    click.echo(
+        f"wrote {purchases:,} purchases of {history.n_users:,} clients × {history.n_items:,} products "
+        f"({history.nnz:,} pairs, {len(made.patterns)} patterns) to {output}"
+    )
