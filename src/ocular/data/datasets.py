@@ -23,7 +23,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
-from ocular.data.readers import Columns, one_line, text_frame, to_interactions, to_numbers, to_times
+from ocular.data.tables import Columns, one_line, to_interactions, to_numbers, to_times
+from ocular.data.text_files import text_frame
 from ocular.errors import DataError
 
 _log = logging.getLogger("ocular")

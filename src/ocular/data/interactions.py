@@ -308,6 +308,12 @@ def _as_csr(X: Any) -> sp.csr_array:
 
 
 def _as_labels(labels: Iterable[Any]) -> Labels:
+    if isinstance(labels, np.ndarray) and np.issubdtype(labels.dtype, np.integer):
+        numbers = labels.astype(np.int64)
+        repeated = len(numbers) - len(np.unique(numbers))
+        if repeated:
+            raise DataError(f"expected every name once, got {repeated} repeated")
+        return numbers
     given = list(labels)
     kinds = {type(label).__name__ for label in given}
     whole = all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in given)

@@ -1,0 +1,96 @@
+"""What a query returns, from SQLite and PostgreSQL, through ADBC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import polars as pl
+
+from ocular.data.tables import one_line, require
+from ocular.errors import DataError, MissingExtraError
+
+_DRIVERS = {
+    "sqlite": "adbc_driver_sqlite",
+    "postgresql": "adbc_driver_postgresql",
+    "postgres": "adbc_driver_postgresql",
+}
+
+
+def sql_frame(query: str, url: str, names: Sequence[str]) -> pl.DataFrame:
+    """The named columns of the result."""
+    scheme = url.partition("://")[0].partition("+")[0]
+    if scheme not in _DRIVERS or "://" not in url:
+        raise DataError("expected a database URL that starts with sqlite:/// or postgresql://, got another")
+    address = _sqlite_address(url) if scheme == "sqlite" else _postgres_address(url)
+    try:
+        driver = import_module(f"{_DRIVERS[scheme]}.dbapi")
+    except ImportError:
+        raise MissingExtraError(
+            f"reading {scheme} needs ADBC; install it with: pip install 'ocular-rec[sql]'"
+        ) from None
+    try:
+        with closing(driver.connect(address)) as connection, closing(connection.cursor()) as cursor:
+            if scheme == "sqlite":
+                # types are inferred from the first batch: all rows in one, or 3 followed by 3.5 fails
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**30)})
+            cursor.execute(query)
+            table = cursor.fetch_arrow_table()
+    except (driver.Error, OSError) as error:
+        # `from None`, because the driver's own message may repeat the password
+        got = _without_secrets(one_line(error), url)
+        raise DataError(f"expected rows from the database, got: {got}; check the URL and the query") from None
+    require(names, table.column_names, "query")
+    kinds = {name: (table.field(name).metadata or {}).get(b"POSTGRESQL:type") for name in names}
+    for name, kind in kinds.items():
+        if kind == b"money":
+            raise DataError(
+                f"expected numbers in column {name!r}, got money, which arrives in cents; use {name}::numeric"
+            )
+    frame = pl.DataFrame(table.select(list(names)))
+    return frame.with_columns(_plain(column, kinds[column.name] == b"numeric") for column in frame)
+
+
+def _plain(column: pl.Series, numeric: bool) -> pl.Series:
+    """What is inside a type that only the database knows; `numeric` arrives as text."""
+    if not isinstance(column.dtype, pl.BaseExtension):
+        return column
+    stored = column.ext.storage()
+    if not numeric:
+        return stored
+    whole = stored.cast(pl.Int64, strict=False)
+    return whole if whole.null_count() == stored.null_count() else stored.cast(pl.Float64)
+
+
+def _sqlite_address(url: str) -> str:
+    path = Path(url.partition(":///")[2])
+    if not path.is_file():  # SQLite would make an empty database
+        raise DataError(f"expected an SQLite file, got {str(path)!r}, which is not there")
+    return f"file:{quote(str(path))}?mode=ro"
+
+
+_HOST = r"(\[[0-9A-Fa-f:.%]*\]|[\w.%-]*)(:\d*)?"
+_POSTGRES = re.compile(rf"(([\w.~!$&'()*+,;=:-]|%[0-9A-Fa-f]{{2}})*@)?{_HOST}(,{_HOST})*([/?][^@]*)?")
+
+
+def _postgres_address(url: str) -> str:
+    # libpq cuts a password with a bare @ or / in the wrong place, and repeats the piece in its message
+    address = url.partition("://")[2]
+    if not _POSTGRES.fullmatch(address):
+        raise DataError(
+            "expected a URL like postgresql://user:password@host:5432/database, got another form; "
+            "write special characters as percent codes (@ as %40, / as %2F)"
+        )
+    return f"postgresql://{address}"
+
+
+def _without_secrets(text: str, url: str) -> str:
+    login = url.partition("://")[2].rpartition("@")[0]
+    for secret in (login.partition(":")[2], *re.findall("password=([^&]*)", url)):
+        for form in {secret, unquote(secret)} - {""}:
+            text = text.replace(form, "***")
+    return text

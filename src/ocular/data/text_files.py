@@ -1,0 +1,127 @@
+"""CSV and its relatives: polars reads them, and a slow reader finds the line where one is broken."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ocular.data.tables import Locate, one_line, require
+from ocular.errors import DataError
+
+
+class _Record(NamedTuple):
+    line: int  # where it starts, as an editor counts
+    fields: list[str]
+    text: str
+
+    @property
+    def blank(self) -> bool:
+        return len(self.fields) < 2 and not self.text.strip()  # a row of tabs is not blank
+
+
+@dataclass(frozen=True)
+class _TextFile:
+    """The slow reader: it knows the line numbers, which polars does not."""
+
+    path: Path
+    separator: str = ","
+
+    def lines(self) -> Iterator[str]:
+        with self.path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"  # by content, as polars does, not by name
+        with gzip.open(self.path) if packed else self.path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{self.path.name}, line {number}: expected UTF-8 text, got byte 0x{line[error.start]:02x}; "
+                        "save the file as UTF-8"
+                    ) from None
+
+    def records(self) -> Iterator[_Record]:
+        """The header and the rows; a quoted field may hold line breaks."""
+        raw: list[str] = []
+
+        def remembered() -> Iterator[str]:
+            for line in self.lines():
+                raw.append(line)
+                yield line
+
+        reader = csv.reader(remembered(), delimiter=self.separator, strict=True)
+        start = 1
+        try:
+            for fields in reader:
+                yield _Record(start, fields, "".join(raw))
+                raw.clear()
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise self._broken_quotes(start, str(error)) from None
+
+    def header_and_rows(self) -> tuple[list[str], Iterator[_Record]]:
+        records = self.records()
+        header = next((record for record in records if not record.blank), None)
+        if header is None:
+            raise DataError(f"{self.path.name}: expected a header and rows, got an empty file")
+        return [name.strip() for name in header.fields], records
+
+    def check(self) -> list[int]:
+        """Raise at the first broken row; else return the rows that are only blank lines."""
+        header, rows = self.header_and_rows()
+        blank = []
+        for row, record in enumerate(rows):
+            if record.blank:
+                blank.append(row)
+            elif len(record.fields) != len(header):
+                raise DataError(
+                    f"{self.path.name}, line {record.line}: expected {len(header)} fields as in the header, "
+                    f"got {len(record.fields)}; put fields that contain {self.separator!r} in quotes"
+                )
+            elif record.text.count('"') % 2:
+                raise self._broken_quotes(record.line, "a single quote in a field")
+        return blank
+
+    def locate(self, row: int) -> str:
+        rows = (record for record in self.header_and_rows()[1] if not record.blank)
+        return f"{self.path.name}, line {next(islice(rows, row, None)).line}"
+
+    def _broken_quotes(self, line: int, got: str) -> DataError:
+        return DataError(
+            f"{self.path.name}, line {line}: expected closed quotes, got {got}; "
+            'put the field in quotes and double the quotes inside, as in "5"" pipe"'
+        )
+
+
+def text_frame(path: Path, names: Sequence[str]) -> tuple[pl.DataFrame, Locate]:
+    """The columns of a CSV, TSV or TXT file, all as text, and how to find the line of a row."""
+    try:
+        first = next((line for line in _TextFile(path).lines() if line.strip()), "")
+        unquoted = re.sub('"[^"]*"', "", first)
+        file = _TextFile(path, max(",\t;|", key=unquoted.count))
+        header, _ = file.header_and_rows()
+        require(names, header, path.name)
+        try:
+            frame = pl.read_csv(path, separator=file.separator, infer_schema=False, glob=False)
+        except pl.exceptions.PolarsError as error:
+            file.check()
+            raise DataError(f"{path.name}: expected {len(header)} columns of text, got {one_line(error)}") from error
+        if frame.is_empty():
+            raise DataError(f"{path.name}: expected rows after the header, got none")
+        # polars fills a row that is too short with nulls, the last column for certain
+        blank = file.check() if frame.to_series(-1).null_count() else []
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path.name}: expected a file that can be read, got {one_line(error)}") from error
+    chosen = pl.DataFrame({name: frame.to_series(header.index(name)) for name in names})
+    if blank:
+        chosen = chosen.filter(np.isin(np.arange(len(chosen)), blank, invert=True))
+    return chosen, file.locate
