@@ -162,7 +162,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         ends with the same factors as one that was never stopped. Ctrl-C ends the fit after the running sweep.
         """
         interactions = self._read(X)
-        config = self._config()
+        config = self.config()
         given = None
         if not isinstance(self.init, str):
             users, items = (np.asarray(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in self.init)
@@ -209,7 +209,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"expected at least one positive, got none in {X.n_users} × {X.n_items}")
         return interactions
 
-    def _config(self) -> FitConfig:
+    def config(self) -> FitConfig:
+        """The parameters as the solver takes them; raises ConfigError where one makes no sense."""
         if self.device != "cpu":
             raise ConfigError(f"expected device 'cpu', got {self.device!r}")
         seed = self.random_state
@@ -375,10 +376,10 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     @cached_property
     def _scorer(self) -> Scorer:
         popularity = self.interactions_.by_item.degrees
-        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self._config().threads)
+        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self.config().threads)
 
     def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
-        config, K = self._config(), self.n_coclusters
+        config, K = self.config(), self.n_coclusters
         working = np.zeros((self.interactions_.n_items, config.width), dtype=np.float32)
         working[:, :K] = self.item_factors_.toarray()
         if self.bias:

@@ -52,9 +52,6 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     from ocular.artifact import check_target
     from ocular.model import OCuLaR
 
-    check_target(output)
-    interactions = _read(source, options)
-    click.echo(f"read {interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs")
     model = OCuLaR(
         options["coclusters"],
         options["regularization"],
@@ -66,6 +63,11 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         random_state=options["seed"],
         verbose=sys.stderr.isatty(),
     )
+    # what can be refused is refused before the long part
+    model.config()
+    check_target(output)
+    interactions = _read(source, options)
+    click.echo(f"read {interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs")
     fit_and_report(model, interactions, checkpoint)
     model.save(output)
     if checkpoint is not None:

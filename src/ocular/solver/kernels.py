@@ -16,7 +16,7 @@ SQRT2, LN2, HALF_LN2 = np.float32(2**0.5), np.float32(np.log(2)), np.float32(np.
 LOG2_E = np.float32(1 / np.log(2))
 LN2_HIGH, LN2_LOW = np.float32(0.693145751953125), np.float32(1.42860676533018e-06)  # their sum is ln 2
 MAX_AFFINITY = np.float32(80)  # e^-80 is still a normal float32
-MIN_CURVATURE = np.float32(1e-12)
+MIN_CURVATURE = np.float32(1e-3)  # as in objective.py
 MAX_STEP = np.float32(1.5)  # as in objective.py
 MIN_STEP = np.float32(1e-10)
 

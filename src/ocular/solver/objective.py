@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 MAX_STEP = 1.5  # of a scaled step: mild over-relaxation, a Newton step is 1
 MIN_STEP = 1e-10  # below this a row stays where it is
+MIN_CURVATURE = 1e-3  # without a penalty the Hessian may vanish, and a scaled step would go anywhere
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class RowProblem:
         paper's: plain gradient, β, β², … each time.
         """
         first, second = self.slopes(f)
-        direction = first / np.maximum(second, 1e-12) if scaled else first
+        direction = first / np.maximum(second, MIN_CURVATURE) if scaled else first
         here = self.value(f)
         size = start if scaled else beta
         tried = 0

@@ -1,0 +1,67 @@
+"""What all benchmarks share: the data, the machine they ran on, and results as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ocular.data.datasets import citeulike, movielens
+from ocular.data.interactions import Interactions
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def add_data_option(arguments: argparse.ArgumentParser) -> None:
+    folder = os.environ.get("OCULAR_DATA")
+    arguments.add_argument(
+        "--data", type=Path, default=folder, required=folder is None, help="folder with movielens-1m and citeulike-a"
+    )
+
+
+def movielens_1m(data: Path) -> Interactions:
+    return movielens(data / "movielens-1m", min_rating=3)
+
+
+def citeulike_a(data: Path) -> Interactions:
+    return citeulike(data / "citeulike-a")
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    run()
+    return time.perf_counter() - begun
+
+
+def machine() -> dict[str, Any]:
+    cpu = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        cpu = next((line.partition(": ")[2] for line in info.read_text().splitlines() if "model name" in line), cpu)
+    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version()} | {
+        name: _version(name) for name in ("ocular-rec", "numpy", "scipy", "numba", "implicit")
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def save(name: str, results: dict[str, Any]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
+    print(f"written to benchmarks/results/{path.name}")

@@ -1,0 +1,1 @@
+"""How good recommendations are, measured on purchases that were held out."""

@@ -1,0 +1,242 @@
+"""The commands as a user runs them: what they print, and one clear line with exit code 2 on bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+import pytest
+
+import ocular
+from ocular.cli import main
+
+SALES = """company,sku,amount,day
+Acme,bolt,10.5,2024-01-31
+Acme,nut,3,2024-02-01
+Acme,nut,4,2024-03-01
+Bolt & Co,bolt,11,2024-01-02
+Bolt & Co,nut,3.5,2024-01-02
+Bolt & Co,saw,40,2024-01-02
+Corda,rope,7,2024-01-05
+Corda,sail,300,2024-01-05
+Dory,rope,8,2024-01-05
+Dory,sail,290,2024-01-06
+Dory,oar,25,2024-01-06
+Eel,rope,8,2024-01-06
+Eel,oar,24,2024-01-06
+"""
+COLUMNS = ("--client", "company", "--product", "sku")
+
+
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """The command in this process: starting a new one takes seconds."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["ocular", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def refused(*arguments: object) -> str:
+    """The one line that a user sees."""
+    done = run(*arguments)
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """sales.csv and a model fitted to it."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "sales.csv").write_text(SALES)
+    done = run(
+        "fit", folder / "sales.csv", *COLUMNS, "--price", "amount", "--time", "day", "--coclusters", 2,
+        "--regularization", 0.1, "--seed", 3, "-o", folder / "model",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "read 5 clients × 6 products, 12 pairs" in done.stdout
+    assert "converged after" in done.stdout
+    return folder
+
+
+def test_fit_keeps_names_amounts_and_parameters(folder: Path) -> None:
+    model = ocular.load(folder / "model")
+    assert model.interactions_.user_labels.tolist() == ["Acme", "Bolt & Co", "Corda", "Dory", "Eel"]
+    assert (model.n_coclusters, model.regularization, model.random_state) == (2, 0.1, 3)
+    purchases = model.interactions_.purchases
+    assert purchases is not None
+    assert purchases.price is not None
+    assert len(purchases) == 13  # two of nut by Acme
+    assert purchases.price.sum() == pytest.approx(734)
+
+
+def test_recommend_table_json_and_csv_agree(folder: Path) -> None:
+    as_json = json.loads(run("recommend", folder / "model", "--client", "Acme", "-n", 2, "--format", "json").stdout)
+    assert [row["rank"] for row in as_json] == [1, 2]
+    assert as_json[0]["client"] == "Acme"
+    assert as_json[0]["product"] == "saw"  # Bolt & Co, the only one alike, has it
+    assert 0 < as_json[1]["confidence"] < as_json[0]["confidence"] < 1
+    lines = run("recommend", folder / "model", "--client", "Acme", "-n", 2, "--format", "csv").stdout.splitlines()
+    assert lines[0] == "client,rank,product,confidence"
+    assert lines[1] == f"Acme,1,saw,{as_json[0]['confidence']}"
+    table = run("recommend", folder / "model", "--client", "Acme", "-n", 2).stdout.splitlines()
+    assert table[0].split() == ["client", "rank", "product", "confidence"]
+    assert table[2].split()[:3] == ["Acme", "1", "saw"]
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.parquet"])
+def test_recommend_all_writes_every_client(folder: Path, name: str) -> None:
+    done = run("recommend", folder / "model", "--all", "-n", 9, "-o", folder / name)
+    assert done.returncode == 0, done.stderr
+    table = pl.read_csv(folder / name) if name.endswith("csv") else pl.read_parquet(folder / name)
+    assert len(table) == 5 * 6 - 12  # what each does not have yet, no padding
+    assert table.filter(pl.col("client") == "Acme", pl.col("rank") == 1)["product"].to_list() == ["saw"]
+
+
+def test_fit_from_sqlite(folder: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(folder / "shop.db") as base:
+        base.execute("create table sales (c text, p text)")
+        base.executemany("insert into sales values (?, ?)", [("a", "x"), ("a", "y"), ("b", "y")])
+    base.close()
+    done = run(
+        "fit", f"sqlite:///{folder / 'shop.db'}", "--query", "select * from sales", "--client", "c", "--product", "p",
+        "--coclusters", 1, "--regularization", 0.1, "-o", folder / "from-sql",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert ocular.load(folder / "from-sql").interactions_.nnz == 3
+
+
+def test_same_seed_same_bytes_for_any_number_of_threads(folder: Path) -> None:
+    saved = []
+    for threads in (1, 2):
+        out = folder / f"threads-{threads}"
+        arguments = ("--coclusters", 3, "--regularization", 0.1, "--seed", 7, "--threads", threads, "-o", out)
+        assert run("fit", folder / "sales.csv", *COLUMNS, *arguments).returncode == 0
+        saved.append((out / "arrays.npz").read_bytes())
+    assert saved[0] == saved[1]
+
+
+def test_synth_then_fit(tmp_path: Path) -> None:
+    done = run("synth", "--clients", 60, "--products", 20, "--seed", 2, "-o", tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = pl.read_parquet(tmp_path / "purchases.parquet")
+    assert {"client", "product", "price", "date"} <= set(table.columns)
+    assert table["client"].n_unique() == 60
+    arguments = ("--client", "client", "--product", "product", "--price", "price", "--time", "date", "--coclusters", 3)
+    done = run("fit", tmp_path / "purchases.parquet", *arguments, "-o", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+
+
+def test_demo_shows_recommendations_with_reasons(tmp_path: Path) -> None:
+    done = run("demo", "-o", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("confidence") >= 6  # a table and a rationale for each of three clients
+    assert done.stdout.count("because:") == 3
+    assert "Clients with similar purchase history" in done.stdout
+    assert ocular.load(tmp_path / "model").interactions_.n_users == 800
+
+
+def test_ctrl_c_saves_the_best_state(tmp_path: Path) -> None:
+    assert run("synth", "--clients", 9000, "--products", 800, "-o", tmp_path).returncode == 0
+    arguments = [
+        "fit", tmp_path / "purchases.parquet", "--client", "client", "--product", "product", "--coclusters", 400,
+        "--regularization", 0, "--tol", 0, "--max-iter", 1_000_000, "--checkpoint", tmp_path / "state",
+        "-o", tmp_path / "model",
+    ]  # fmt: skip
+    command = [sys.executable, "-c", "from ocular.cli import main; main()", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as fit:
+        assert fit.stdout is not None
+        assert fit.stdout.readline().startswith("read 9,000 clients")
+        time.sleep(2)  # into the sweeps, past the compilation
+        os.kill(fit.pid, signal.SIGINT)
+        out, err = fit.communicate(timeout=60)
+    assert fit.returncode == 0, err
+    assert "stopped after" in out
+    assert "note: interrupted: the model keeps the state after sweep" in err
+    assert ocular.load(tmp_path / "model").n_iter_ >= 1
+    assert not (tmp_path / "state").exists()
+
+
+class TestBadInput:
+    def test_unknown_column_names_those_there_are(self, folder: Path) -> None:
+        line = refused("fit", folder / "sales.csv", "--client", "compny", "--product", "sku", "-o", folder / "new")
+        assert "no column named 'compny'" in line
+        assert "company, sku, amount, day" in line
+        assert not (folder / "new").exists()
+
+    def test_unknown_client_names_the_nearest(self, folder: Path) -> None:
+        assert "did you mean 'Acme'" in refused("recommend", folder / "model", "--client", "Acne")
+
+    def test_broken_row_tells_its_line(self, folder: Path) -> None:
+        (folder / "broken.csv").write_text(SALES.replace("Corda,sail,300", "Corda,sail,many"))
+        line = refused("fit", folder / "broken.csv", *COLUMNS, "--price", "amount", "-o", folder / "new")
+        assert "broken.csv, line 9" in line
+
+    @pytest.mark.parametrize(
+        ("option", "value", "says"),
+        [
+            ("--coclusters", 0, "expected n_coclusters to be a whole number of at least 1, got 0"),
+            ("--regularization", -1, "expected regularization to be a number at least 0, got -1.0"),
+            ("--threads", 0, "expected n_threads to be a whole number of at least 1, got 0"),
+            ("--seed", -4, "expected random_state to be a whole number"),
+        ],
+    )
+    def test_senseless_parameters(self, folder: Path, option: str, value: int, says: str) -> None:
+        assert says in refused("fit", folder / "sales.csv", *COLUMNS, option, value, "-o", folder / "new")
+
+    def test_output_with_other_content_is_refused_before_the_fit(self, folder: Path) -> None:
+        taken = folder / "taken"
+        taken.mkdir(exist_ok=True)
+        (taken / "thesis.txt").write_text("years of work")
+        assert "choose another name" in refused("fit", folder / "sales.csv", *COLUMNS, "-o", taken)
+        assert (taken / "thesis.txt").read_text() == "years of work"
+
+    def test_no_model_there(self, tmp_path: Path) -> None:
+        assert "manifest.json" in refused("recommend", tmp_path / "nothing", "--client", "Acme")
+
+    def test_address_without_query(self, tmp_path: Path) -> None:
+        line = refused("fit", "postgresql://me:secret@db/shop", *COLUMNS, "-o", tmp_path / "m")
+        assert "--query" in line
+        assert "secret" not in line
+
+    def test_all_and_client_together(self, folder: Path) -> None:
+        assert "--all together with --output" in refused("recommend", folder / "model", "--all", "--client", "Acme")
+
+    def test_output_of_unknown_kind(self, folder: Path) -> None:
+        assert ".csv or .parquet" in refused("recommend", folder / "model", "--all", "-o", folder / "all.xls")
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout == f"ocular {ocular.__version__}\n"
+    for command in ("fit", "recommend", "synth", "demo"):
+        shown = run(command, "--help").stdout
+        assert f"ocular {command} " in shown, f"{command} --help shows no example"
+
+
+def test_light_start() -> None:
+    """`import ocular` and the help must not load the heavy libraries."""
+    heavy = "{'numpy', 'scipy', 'numba', 'sklearn', 'polars'}"
+    for start in ("import ocular", "import ocular.cli"):
+        code = f"{start}; import sys; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+        subprocess.run([sys.executable, "-c", code], check=True)

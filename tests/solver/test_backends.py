@@ -1,0 +1,268 @@
+"""What every backend must do: the oracle's sweeps, on any data, with the same bytes for any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import consensus_score
+from support import Array, distance, parameters_of, random_matrix, reference_sweeps, true_objective
+
+from ocular import Interactions
+from ocular.data.synthetic import Planted, skewed
+from ocular.explain.coclusters import memberships
+from ocular.solver.config import Backend, FitConfig, State
+from ocular.solver.cpu import CpuBackend
+from ocular.solver.initial import initial_state
+from ocular.solver.objective import Parameters
+
+BACKENDS = [pytest.param(CpuBackend, id="cpu")]
+
+Run = Callable[..., State]  # run(interactions, config, sweeps) -> the state after so many sweeps from the config's start
+
+R = random_matrix(60, 40)
+
+PLAIN = FitConfig(n_coclusters=5, regularization=0.5, seed=3, n_threads=1)
+VARIANTS = {
+    "ocular": PLAIN,
+    "relative": replace(PLAIN, relative=True, regularization=2.0),
+    "bias": replace(PLAIN, bias=True),
+    "relative-bias": replace(PLAIN, relative=True, bias=True, regularization=2.0),
+    "random-start": replace(PLAIN, init="random"),
+    "strong-penalty": replace(PLAIN, regularization=30.0),
+    "no-penalty": replace(PLAIN, regularization=0.0, init="random"),
+    "many-coclusters": replace(PLAIN, n_coclusters=71),  # more than users, more than items, no multiple of 16
+}
+SEARCHES = ("scaled", "paper")
+
+
+@pytest.fixture(params=BACKENDS)
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Runs sweeps on the backend; the state's history holds the Q that it reported."""
+    opened: list[Backend] = []
+
+    def sweeps(interactions: Interactions, config: FitConfig, n: int, start: State | None = None) -> State:
+        backend: Backend = request.param(interactions, config)
+        opened.append(backend)
+        backend.start(start or initial_state(interactions, config))
+        history = [backend.sweep() for _ in range(n)]
+        state = backend.state()
+        state.history = history
+        return state
+
+    yield sweeps
+    for backend in opened:
+        backend.close()
+
+
+def data_of(R: Any) -> Interactions:
+    return Interactions.from_matrix(np.asarray(R))
+
+
+def state_bytes(state: State) -> list[bytes]:
+    arrays = (state.user_factors, state.item_factors, state.user_steps, state.item_steps)
+    return [*(array.tobytes() for array in arrays), np.array([state.bias, *state.history]).tobytes()]
+
+
+def assert_follows_the_oracle(run: Run, R: Array, config: FitConfig) -> None:
+    """
+    Four sweeps from the same start. Later a row that is nearly at its minimum may take or leave a step by rounding,
+    and float32 and float64 then go ways of their own.
+    """
+    data = data_of(R)
+    start = initial_state(data, config)
+    for n, reference in enumerate(islice(reference_sweeps(R, start, config), 4), start=1):
+        state = run(data, config, n)
+        ours = parameters_of(state, config)
+        for p, q in zip(sides(ours), sides(reference), strict=True):
+            assert distance(p, q) < 1e-4, f"memberships and biases after sweep {n}"
+        assert ours.bias == pytest.approx(reference.bias, rel=1e-4), f"overall bias after sweep {n}"
+        assert state.history[-1] == pytest.approx(true_objective(R, reference, config), rel=1e-4), f"Q after sweep {n}"
+
+
+def sides(p: Parameters) -> tuple[Array, Array]:
+    """All that a user has, and all that an item has."""
+    return np.column_stack([p.user_factors, p.user_bias]), np.column_stack([p.item_factors, p.item_bias])
+
+
+# ---------------------------------------------------------------------------------------------------- the mathematics
+
+
+@pytest.mark.parametrize("line_search", SEARCHES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sweeps_are_those_of_the_oracle(run: Run, variant: str, line_search: str) -> None:
+    assert_follows_the_oracle(run, R, replace(VARIANTS[variant], line_search=line_search))
+
+
+@pytest.mark.parametrize("background", [1e-12, 1e-8, 1e-6, 1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("variant", ["ocular", "relative-bias"])
+def test_sweeps_are_those_of_the_oracle_for_any_background(run: Run, variant: str, background: float) -> None:
+    assert_follows_the_oracle(run, R, replace(VARIANTS[variant], background=background))
+
+
+def test_sweeps_are_those_of_the_oracle_for_rows_longer_than_a_block(run: Run) -> None:
+    """Kernels take neighbours in blocks: rows of few to 200 positives cover every remainder."""
+    chances = np.linspace(0.01, 1.0, 200)[:, None]
+    R = (np.random.default_rng(0).random((200, 200)) < chances).astype(np.float64)
+    assert_follows_the_oracle(run, R, replace(PLAIN, n_coclusters=3, regularization=5.0))
+
+
+def test_beta_and_sigma_reach_the_line_search(run: Run) -> None:
+    config = replace(PLAIN, beta=0.3, sigma=0.6, line_search="paper")
+    assert_follows_the_oracle(run, R, config)
+    usual = run(data_of(R), replace(PLAIN, line_search="paper"), 6)
+    assert run(data_of(R), config, 6).history != usual.history
+
+
+@pytest.mark.parametrize("line_search", SEARCHES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_reported_objective_is_that_of_the_state(run: Run, variant: str, line_search: str) -> None:
+    config = replace(VARIANTS[variant], line_search=line_search)
+    for n in (1, 2, 15):
+        state = run(data_of(R), config, n)
+        truth = true_objective(R, parameters_of(state, config), config)
+        assert state.history[-1] == pytest.approx(truth, rel=1e-5)
+
+
+@pytest.mark.parametrize("line_search", SEARCHES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_objective_never_increases(run: Run, variant: str, line_search: str) -> None:
+    config = replace(VARIANTS[variant], line_search=line_search)
+    history = np.array(run(data_of(R), config, 60).history)
+    # a float32 sum resolves no more than this
+    assert (np.diff(history) <= 2e-6 * history[:-1]).all()
+    assert history[-1] < history[0]
+
+
+# ------------------------------------------------------------------------------------------------------ the structure
+
+
+@pytest.mark.parametrize(
+    ("changes", "at_least"),
+    [
+        pytest.param({}, 0.95, id="ocular"),
+        pytest.param({"relative": True, "regularization": 5.0}, 0.85, id="relative"),
+        pytest.param({"bias": True}, 0.6, id="bias"),
+        pytest.param({"line_search": "paper"}, 0.85, id="paper"),
+    ],
+)
+def test_planted_coclusters_are_recovered(run: Run, market: Planted, changes: dict[str, Any], at_least: float) -> None:
+    config = FitConfig(**{"n_coclusters": 4, "regularization": 0.5, "seed": 0, **changes})
+    state = run(market.interactions, config, 100)
+    rows, columns = memberships(sp.csr_array(state.user_factors[:, :4]), sp.csr_array(state.item_factors[:, :4]))
+    found = rows.toarray().T > 0, columns.toarray().T > 0
+    assert consensus_score(found, (market.rows, market.columns)) >= at_least
+
+
+@pytest.mark.parametrize("init", ["auto", "overlap", "random"])
+@pytest.mark.parametrize("shape", [(7, 5), (1, 5), (7, 1), (1, 1)])
+def test_every_start_explains_a_full_block(run: Run, shape: tuple[int, int], init: str) -> None:
+    """No row is unusual there, but a start without any membership is a place that no step leaves."""
+    config = replace(PLAIN, n_coclusters=2, regularization=0.01, init=init)
+    state = run(data_of(np.ones(shape)), config, 50)
+    affinity = state.user_factors[:, :2] @ state.item_factors[:, :2].T
+    assert (-np.expm1(-affinity) > 0.9).all()
+
+
+@pytest.mark.parametrize("line_search", SEARCHES)
+@pytest.mark.parametrize("variant", ["ocular", "relative-bias"])
+def test_rows_without_positives_belong_nowhere(run: Run, variant: str, line_search: str) -> None:
+    R = random_matrix(60, 40)
+    R[4], R[:, 7] = 0.0, 0.0
+    config = replace(VARIANTS[variant], line_search=line_search)
+    start = initial_state(data_of(R), config)
+    start.user_factors[4, :5] = start.item_factors[7, :5] = 0.5  # even if they start somewhere
+    state = run(data_of(R), config, 40, start)
+    K = config.n_coclusters
+    assert not state.user_factors[4, :K].any()
+    assert not state.item_factors[7, :K].any()
+    p = parameters_of(state, config)
+    assert p.user_bias[4] == p.item_bias[7] == 0.0
+    assert state.history[-1] == pytest.approx(true_objective(R, p, config), rel=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["ocular", "bias"])
+def test_what_is_not_a_membership_stays_as_it_was(run: Run, variant: str) -> None:
+    """The constants against the biases and the zeros that fill up the lanes."""
+    config = VARIANTS[variant]
+    data = data_of(R)
+    start, state = initial_state(data, config), run(data, config, 10)
+    K = config.n_coclusters
+    users = [*range(K + 1, config.width)] if config.bias else [*range(K, config.width)]
+    items = [K, *range(K + 2, config.width)] if config.bias else [*range(K, config.width)]
+    np.testing.assert_array_equal(state.user_factors[:, users], start.user_factors[:, users])
+    np.testing.assert_array_equal(state.item_factors[:, items], start.item_factors[:, items])
+
+
+# -------------------------------------------------------------------------------------------------------- determinism
+
+
+@pytest.mark.parametrize("variant", ["ocular", "relative-bias", "random-start"])
+def test_any_number_of_threads_gives_the_same_bytes(run: Run, variant: str) -> None:
+    data = skewed(300, 150, 4000, seed=1)
+    one, two, three = (state_bytes(run(data, replace(VARIANTS[variant], n_threads=n), 8)) for n in (1, 2, 3))
+    assert one == two == three
+
+
+def test_the_seed_decides(run: Run) -> None:
+    data = data_of(R)
+    for init in ("overlap", "random"):
+        config = replace(PLAIN, init=init)
+        first, again, other = (state_bytes(run(data, replace(config, seed=seed), 5)) for seed in (1, 1, 2))
+        assert first == again
+        assert first[0] != other[0]
+        assert first[1] != other[1]
+
+
+# ----------------------------------------------------------------------------------------------------------- extremes
+
+MATRICES = {
+    "sparse": random_matrix(),
+    "one-user": np.array([[1, 0, 1, 1]]),
+    "one-item": np.array([[1], [0], [1]]),
+    "one-pair": np.array([[1]]),
+    "all-ones": np.ones((7, 5)),
+    "empty-rows": np.array([[1, 0, 0], [0, 0, 0], [1, 0, 1]]),
+    "nearly-full": 1.0 - random_matrix(density=0.05) + np.eye(30, 20),
+}
+EXTREMES = {
+    "one-cocluster": {"n_coclusters": 1},
+    "more-coclusters-than-anything": {"n_coclusters": 50},
+    "tiny-background": {"background": 1e-12},
+    "large-background": {"background": 1.0},
+    "no-penalty": {"regularization": 0.0},
+    "huge-penalty": {"regularization": 1e12},
+    "random-start": {"init": "random"},
+}
+
+
+@pytest.mark.parametrize("relative", [False, True], ids=["ocular", "relative"])
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_extremes_give_numbers(run: Run, matrix: str, extreme: str, bias: bool, relative: bool) -> None:
+    R = np.asarray(MATRICES[matrix], dtype=np.float64)
+    for line_search in SEARCHES:
+        config = replace(PLAIN, bias=bias, relative=relative, line_search=line_search, **EXTREMES[extreme])
+        state = run(data_of(R), config, 30)
+        for array in (state.user_factors, state.item_factors, state.user_steps, state.item_steps):
+            assert np.isfinite(array).all()
+        assert np.isfinite(state.bias)
+        assert np.isfinite(state.history).all()
+        assert state.user_factors.min() >= 0
+        assert state.item_factors.min() >= 0
+        # Q is a sum of costs: near zero the float32 sums leave an error of the size of what cancels
+        truth = true_objective(R, parameters_of(state, config), config)
+        assert state.history[-1] == pytest.approx(truth, rel=1e-3, abs=0.1)
+
+
+def test_a_huge_penalty_leaves_no_membership(run: Run) -> None:
+    config = replace(PLAIN, regularization=1e12)
+    state = run(data_of(R), config, 30)
+    assert max(state.user_factors.max(), state.item_factors.max()) < 1e-6
+    assert state.history[-1] == pytest.approx(-R.sum() * np.log(-np.expm1(-1e-4)), rel=1e-3)

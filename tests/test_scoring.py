@@ -1,0 +1,131 @@
+"""Ranking from sparse memberships: the same answer as scoring everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from support import random_matrix
+
+from ocular import Interactions
+from ocular.data.interactions import Adjacency
+from ocular.scoring import Scorer, nearest
+
+N_USERS, N_ITEMS, K = 150, 45, 6
+
+
+def eighths(shape: tuple[int, ...], density: float, seed: int) -> NDArray[np.float32]:
+    """Sparse multiples of 1/8: float32 adds and multiplies them without error, so ties are ties."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(1, 5, shape) / 8
+    return np.where(rng.random(shape) < density, values, 0.0).astype(np.float32)
+
+
+USERS, ITEMS = eighths((N_USERS, K), 0.4, 1), eighths((N_ITEMS, K), 0.3, 2)
+BASE = eighths((N_ITEMS,), 0.3, 3)
+OWNED = Interactions.from_matrix(random_matrix(N_USERS, N_ITEMS, 0.15, seed=4)).by_user
+POPULARITY = np.random.default_rng(5).integers(0, 6, N_ITEMS)  # many ties
+
+
+def scorer(base: NDArray[np.float32] = BASE, n_threads: int = 1) -> Scorer:
+    return Scorer(sp.csr_array(ITEMS), base, POPULARITY, n_threads)
+
+
+def dense_top(
+    users: NDArray[np.float32], base: NDArray[np.float32], owned: Adjacency | None, n: int, allowed: NDArray[np.bool_]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """All scores, sorted: by score, then popularity, then index."""
+    scores = users.astype(np.float64) @ ITEMS.T.astype(np.float64) + base
+    ids = np.full((len(users), n), -1, dtype=np.int32)
+    top = np.full((len(users), n), np.nan, dtype=np.float32)
+    for u, row in enumerate(scores):
+        candidates = np.array([i for i in range(N_ITEMS) if allowed[i] and (owned is None or i not in owned[u])], int)
+        best = candidates[np.lexsort((candidates, -POPULARITY[candidates], -row[candidates]))][:n]
+        ids[u, : len(best)], top[u, : len(best)] = best, row[best]
+    return ids, top
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 10, N_ITEMS, N_ITEMS + 5])
+@pytest.mark.parametrize("owned", [None, OWNED], ids=["all", "not-owned"])
+@pytest.mark.parametrize("base", [BASE, np.zeros(N_ITEMS, np.float32)], ids=["item-bias", "no-bias"])
+@pytest.mark.parametrize("some", [False, True], ids=["any-item", "some-items"])
+def test_top_is_that_of_dense_scores(n: int, owned: Adjacency | None, base: NDArray[np.float32], some: bool) -> None:
+    allowed = np.random.default_rng(6).random(N_ITEMS) < 0.5 if some else np.ones(N_ITEMS, dtype=bool)
+    ids, scores = scorer(base).top(sp.csr_array(USERS), owned, n, allowed if some else None)
+    expected_ids, expected_scores = dense_top(USERS, base, owned, n, allowed)
+    np.testing.assert_array_equal(ids, expected_ids)
+    np.testing.assert_array_equal(scores, expected_scores)
+    assert ids.dtype == np.int32
+    assert scores.dtype == np.float32
+
+
+def test_scores_of_fitted_sizes_agree_with_dense_scores() -> None:
+    rng = np.random.default_rng(8)
+    users, items = (rng.gamma(0.5, 1.0, (n, K)).astype(np.float32) for n in (N_USERS, N_ITEMS))
+    ids, scores = Scorer(sp.csr_array(items), BASE, POPULARITY, 1).top(sp.csr_array(users), None, 10)
+    truth = users.astype(np.float64) @ items.T.astype(np.float64) + BASE
+    np.testing.assert_allclose(scores, np.sort(truth)[:, ::-1][:, :10], rtol=1e-5)
+    np.testing.assert_allclose(scores, np.take_along_axis(truth, ids.astype(np.int64), axis=1), rtol=1e-5)
+
+
+def test_users_without_memberships_get_what_is_popular() -> None:
+    nobody = sp.csr_array((3, K), dtype=np.float32)
+    owned = Adjacency(np.array([0, 0, 2, 2]), np.array([0, 1], dtype=np.int32))
+    ids, scores = scorer(np.zeros(N_ITEMS, np.float32)).top(nobody, owned, N_ITEMS)
+    popular = np.lexsort((np.arange(N_ITEMS), -POPULARITY))
+    np.testing.assert_array_equal(ids[0], popular)
+    np.testing.assert_array_equal(ids[1], [*popular[popular > 1], -1, -1])
+    np.testing.assert_array_equal(ids[2], popular)
+    assert (scores[0] == 0).all()
+    assert np.isnan(scores[1, -2:]).all()
+
+
+def test_nothing_allowed_gives_nothing() -> None:
+    ids, scores = scorer().top(sp.csr_array(USERS), OWNED, 4, np.zeros(N_ITEMS, dtype=bool))
+    assert (ids == -1).all()
+    assert np.isnan(scores).all()
+
+
+def test_an_item_nobody_has_in_common_is_still_ranked() -> None:
+    """Items without memberships come last, at the base, not missing."""
+    items = ITEMS.copy()
+    items[7] = 0.0
+    base = np.zeros(N_ITEMS, np.float32)
+    ids, scores = Scorer(sp.csr_array(items), base, POPULARITY, 1).top(sp.csr_array(USERS), None, N_ITEMS)
+    assert (np.sort(ids) == np.arange(N_ITEMS)).all()
+    assert (scores[ids == 7] == 0).all()
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_any_number_of_threads_gives_the_same_answer(n_threads: int) -> None:
+    users = sp.csr_array(np.tile(USERS, (3, 1)))
+    one, many = (scorer(n_threads=n).top(users, None, 9) for n in (1, n_threads))
+    np.testing.assert_array_equal(one[0], many[0])
+    assert one[1].tobytes() == many[1].tobytes()
+
+
+def test_no_users_give_no_rows() -> None:
+    ids, scores = scorer().top(sp.csr_array((0, K), dtype=np.float32), None, 5)
+    assert ids.shape == scores.shape == (0, 5)
+
+
+class TestNearest:
+    FACTORS = sp.csr_array(np.array([[2, 0], [1, 1], [5, 0], [0, 3], [0, 0], [1, 0]], dtype=np.float32))
+
+    def test_cosines_by_hand_and_itself_first(self) -> None:
+        ids, cosines = nearest(self.FACTORS, 2, 4, None)
+        assert ids.tolist() == [2, 0, 5, 1]
+        np.testing.assert_allclose(cosines, [1, 1, 1, np.sqrt(0.5)], rtol=1e-6)
+        assert ids.dtype == np.int32
+        assert cosines.dtype == np.float32
+
+    def test_fewer_rows_than_asked_for(self) -> None:
+        ids, cosines = nearest(self.FACTORS, 3, 8, np.array([0, 1, 0, 1, 0, 0], dtype=bool))
+        assert ids.tolist() == [3, 1, -1, -1, -1, -1, -1, -1]
+        assert np.isnan(cosines[2:]).all()
+
+    def test_a_row_without_memberships_is_like_none(self) -> None:
+        ids, cosines = nearest(self.FACTORS, 4, 6, None)
+        assert ids.tolist() == [4, 0, 1, 2, 3, 5]
+        assert (cosines == 0).all()
