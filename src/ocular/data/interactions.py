@@ -192,9 +192,12 @@ class Interactions:
                     "pass min_value= to turn ratings into positives"
                 )
         n_users, n_items = matrix.shape
-        users = np.repeat(np.arange(n_users), np.diff(matrix.indptr))[positive]
-        return cls.from_pairs(
-            users, matrix.indices[positive], (n_users, n_items), user_labels=user_labels, item_labels=item_labels
+        indptr = np.concatenate([[0], np.cumsum(positive)])[matrix.indptr]
+        return cls(
+            Adjacency(indptr.astype(np.int64), matrix.indices[positive].astype(np.int32)),
+            n_items,
+            np.arange(n_users) if user_labels is None else _as_labels(user_labels),
+            np.arange(n_items) if item_labels is None else _as_labels(item_labels),
         )
 
     @property
@@ -304,7 +307,11 @@ def _as_csr(X: Any) -> sp.csr_array:
         np.issubdtype(X.dtype, np.bool_) or np.issubdtype(X.dtype, np.integer) or np.issubdtype(X.dtype, np.floating)
     ):
         raise DataError(f"expected numbers 0 or 1, got a matrix of {X.dtype}")
-    return sp.csr_array(X)
+    matrix = sp.csr_array(X)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # not in the caller's hands
+        matrix.sum_duplicates()
+    return matrix
 
 
 def _as_labels(labels: Iterable[Any]) -> Labels:

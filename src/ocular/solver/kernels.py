@@ -20,7 +20,8 @@ MIN_CURVATURE = np.float32(1e-3)  # as in objective.py
 MAX_STEP = np.float32(1.5)  # as in objective.py
 MIN_STEP = np.float32(1e-10)
 
-compiled = njit(nogil=True, fastmath=True, cache=True)
+# the error model of NumPy: a check for division by zero would keep loops from becoming vector code
+compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
 
 
 @compiled
@@ -212,9 +213,15 @@ def sum_inverse_probabilities(
 def sum_neighbours(other, indptr, indices, out, first_row, last_row):
     """out[r] = Σ_j other[j] over the row's positives."""
     for r in range(first_row, last_row):
-        total = out[r]
+        total, neighbours = out[r], indices[indptr[r] : indptr[r + 1]]
         total[:] = ZERO
-        for j in indices[indptr[r] : indptr[r + 1]]:
-            g = other[j]
+        quads = len(neighbours) - len(neighbours) % 4
+        for j in range(0, quads, 4):
+            g0, g1 = other[neighbours[j]], other[neighbours[j + 1]]
+            g2, g3 = other[neighbours[j + 2]], other[neighbours[j + 3]]
             for k in range(len(total)):
-                total[k] += g[k]
+                total[k] += (g0[k] + g1[k]) + (g2[k] + g3[k])
+        for j in range(quads, len(neighbours)):
+            g0 = other[neighbours[j]]
+            for k in range(len(total)):
+                total[k] += g0[k]
