@@ -38,6 +38,13 @@ def model(named: Interactions) -> OCuLaR:
 
 
 @pytest.fixture(scope="session")
-def biased(named: Interactions) -> OCuLaR:
-    """A converged model of the market with biases."""
-    return OCuLaR(n_coclusters=4, regularization=0.5, bias=True, tol=1e-6, max_iter=500, random_state=0).fit(named)
+def biased(bought: np.ndarray) -> OCuLaR:
+    """A model with biases of the market with some busy clients and popular products: every bias is at work."""
+    busy, popular = np.where(np.arange(60) % 4 == 0, 0.5, 0.05), np.where(np.arange(40) % 4 == 0, 1.0, 0.3)
+    also = np.random.default_rng(0).random(bought.shape) < busy[:, None] * popular
+    model = OCuLaR(n_coclusters=4, regularization=2.0, bias=True, tol=0.0, max_iter=50, random_state=0)
+    model.fit((bought | also).astype(int))
+    assert model.user_bias_.max() > 0.05
+    assert model.item_bias_.max() > 0.05
+    assert model.bias_ > 0
+    return model

@@ -35,6 +35,18 @@ def estimator(**changes: Any) -> OCuLaR:
 # ------------------------------------------------------------------------------------------------------------- fitting
 
 
+def with_unsorted_indices(R: np.ndarray) -> sp.csr_array:
+    rows = [np.flatnonzero(row)[::-1] for row in R]
+    indptr = np.cumsum([0, *map(len, rows)])
+    return sp.csr_array((np.ones(indptr[-1]), np.concatenate(rows), indptr), shape=R.shape)
+
+
+def with_explicit_zeros(R: np.ndarray) -> sp.csr_array:
+    full = sp.csr_array(np.ones_like(R))
+    full.data = R.ravel().copy()
+    return full
+
+
 @pytest.mark.parametrize(
     "as_input",
     [
@@ -51,7 +63,8 @@ def estimator(**changes: Any) -> OCuLaR:
         pytest.param(lambda R: R.astype(np.float64), id="float64"),
         pytest.param(lambda R: np.asfortranarray(R.astype(np.float32)), id="fortran-float32"),
         pytest.param(lambda R: sp.csr_array(R.astype(bool)), id="sparse-bool"),
-        pytest.param(lambda R: with_explicit_zeros(R), id="explicit-zeros"),
+        pytest.param(with_explicit_zeros, id="explicit-zeros"),
+        pytest.param(with_unsorted_indices, id="unsorted-indices"),
         pytest.param(Interactions.from_matrix, id="interactions"),
     ],
 )
@@ -64,12 +77,6 @@ def test_any_matrix_of_zeros_and_ones_gives_the_same_bytes(bought: np.ndarray, a
         assert given.nnz == before.nnz
 
 
-def with_explicit_zeros(R: np.ndarray) -> sp.csr_array:
-    full = sp.csr_array(np.ones_like(R))
-    full.data = R.ravel().copy()
-    return full
-
-
 def test_min_value_turns_ratings_into_positives(bought: np.ndarray) -> None:
     rng = np.random.default_rng(0)
     ratings = np.where(bought, rng.integers(3, 6, bought.shape), rng.integers(0, 3, bought.shape))
@@ -79,9 +86,9 @@ def test_min_value_turns_ratings_into_positives(bought: np.ndarray) -> None:
 
 def test_constructor_only_stores_and_clone_copies_every_parameter() -> None:
     changed = {
-        "n_coclusters": -5, "regularization": "nonsense", "relative": None, "bias": 3, "background": [], "max_iter": "x",
-        "tol": None, "beta": 7, "sigma": -1, "init": object, "line_search": 0, "min_value": "a", "device": "abacus",
-        "n_threads": -2, "random_state": "s", "verbose": {},
+        "n_coclusters": -5, "regularization": "nonsense", "relative": None, "bias": 3, "background": [],
+        "max_iter": "x", "tol": None, "beta": 7, "sigma": -1, "init": object, "line_search": 0, "min_value": "a",
+        "device": "abacus", "n_threads": -2, "random_state": "s", "verbose": {},
     }  # fmt: skip
     model = OCuLaR(**changed)
     assert model.get_params() == changed
@@ -328,8 +335,7 @@ def test_recalculate_user_uses_the_given_row(model: OCuLaR, bought: np.ndarray) 
 @pytest.mark.parametrize("changes", [{}, {"relative": True, "regularization": 5.0}, {"bias": True}])
 def test_folding_in_a_training_row_gives_the_fitted_probabilities(bought: np.ndarray, changes: dict[str, Any]) -> None:
     """With the items fixed a row's problem is convex: its minimum is what a converged fit holds."""
-    model = OCuLaR(**{"n_coclusters": 4, "regularization": 0.5, "max_iter": 2000, "tol": 1e-7, "random_state": 0} | changes)
-    model.fit(bought)
+    model = estimator(max_iter=2000, tol=1e-7, **changes).fit(bought)
     ids, folded = model.recommend(
         np.arange(60), user_items=bought, recalculate_user=True, N=40, filter_already_liked_items=False
     )
@@ -386,8 +392,9 @@ def test_similar_users_are_of_the_same_planted_cocluster(model: OCuLaR, market: 
 
 
 @pytest.mark.parametrize("which", ["model", "biased"])
-def test_an_explanation_is_the_model(which: str, request: pytest.FixtureRequest, bought: np.ndarray) -> None:
+def test_an_explanation_is_the_model(which: str, request: pytest.FixtureRequest) -> None:
     fitted: OCuLaR = request.getfixturevalue(which)
+    bought = fitted.interactions_.to_matrix().toarray()
     users, items = fitted.user_factors_.toarray().astype(float), fitted.item_factors_.toarray().astype(float)
     for u in (0, 17, 42):
         for i in range(40):
@@ -411,7 +418,9 @@ def test_an_explanation_in_words_has_the_names(model: OCuLaR) -> None:
     (item,), (probability,) = model.recommend(0, N=1)
     explanation = model.explain(0, int(item))
     text = explanation.text()
-    assert text.startswith(f"Produkt №{item} is recommended to Client 0 GmbH with confidence {probability:.2f} because:")
+    assert text.startswith(
+        f"Produkt №{item} is recommended to Client 0 GmbH with confidence {probability:.2f} because:"
+    )
     strongest = explanation.reasons[0]
     assert f"Produkt №{strongest.owned_items[0]}" in text
     assert f"Client {strongest.similar_users[0]} GmbH" in text
@@ -445,6 +454,18 @@ def test_coclusters_are_the_planted_ones(model: OCuLaR, market: Planted, bought:
         assert cocluster.density == bought[np.ix_(cocluster.users, cocluster.items)].mean() > 0.85
     strict, loose = model.coclusters(0.9), model.coclusters(0.01)
     assert sum(len(c.users) for c in strict) < sum(len(c.users) for c in found) <= sum(len(c.users) for c in loose)
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.1, 0.9])
+def test_members_reach_the_strength_that_joins_them_with_this_probability(model: OCuLaR, probability: float) -> None:
+    users, items = model.user_factors_.toarray(), model.item_factors_.toarray()
+    least = math.sqrt(-math.log(1 - probability))
+    found = {cocluster.index: cocluster for cocluster in model.coclusters(probability)}
+    for c in range(4):
+        # what one side has in strength the other may lack: both are brought to the same largest value
+        scale = math.sqrt(items[:, c].max() / users[:, c].max())
+        assert sorted(found[c].users) == np.flatnonzero(users[:, c] * scale >= least).tolist()
+        assert sorted(found[c].items) == np.flatnonzero(items[:, c] / scale >= least).tolist()
 
 
 def test_scikit_learn_sees_biclusters(model: OCuLaR, market: Planted, bought: np.ndarray) -> None:
@@ -573,9 +594,7 @@ def test_what_is_no_history_is_refused(X: Any, message: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value)[:20],
 )
-def test_a_parameter_that_makes_no_sense_is_refused(
-    name: str, value: Any, message: str, bought: np.ndarray
-) -> None:
+def test_a_parameter_that_makes_no_sense_is_refused(name: str, value: Any, message: str, bought: np.ndarray) -> None:
     model = estimator(**{name: value})
     with pytest.raises(ConfigError, match=f"expected {name} to be {message}") as caught:
         model.fit(bought)
@@ -590,19 +609,19 @@ def test_an_unknown_device_is_refused(device: Any, bought: np.ndarray) -> None:
         estimator(device=device).fit(bought)
 
 
-def start(users: tuple[int, int] = (60, 4), items: tuple[int, int] = (40, 4), value: float = 1.0) -> Any:
+def given_start(users: tuple[int, int] = (60, 4), items: tuple[int, int] = (40, 4), value: float = 1.0) -> Any:
     return np.full(users, value), np.ones(items)
 
 
 @pytest.mark.parametrize(
     ("init", "message"),
     [
-        (start(users=(59, 4)), r"user memberships of shape \(60, 4\).*got shape \(59, 4\)"),
-        (start(items=(40, 5)), r"item memberships of shape \(40, 4\).*got shape \(40, 5\)"),
-        (start(value=-1.0), r"user memberships .*not negative"),
-        (start(value=np.nan), r"user memberships"),
-        (start()[:1], "init"),
-        ((*start(), np.ones(3)), "init"),
+        (given_start(users=(59, 4)), r"user memberships of shape \(60, 4\).*got shape \(59, 4\)"),
+        (given_start(items=(40, 5)), r"item memberships of shape \(40, 4\).*got shape \(40, 5\)"),
+        (given_start(value=-1.0), r"user memberships .*not negative"),
+        (given_start(value=np.nan), r"user memberships"),
+        (given_start()[:1], "init"),
+        ((*given_start(), np.ones(3)), "init"),
         ((None, None), "user memberships|init"),
         (("users", "items"), "user memberships|init"),
     ],

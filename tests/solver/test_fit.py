@@ -34,7 +34,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def estimator(**changes: Any) -> OCuLaR:
     """Without a tolerance, so that only max_iter ends the fit and nothing warns."""
-    return OCuLaR(**{"n_coclusters": 6, "regularization": 2.0, "tol": 0.0, "max_iter": 12, "random_state": 7, **changes})
+    usual = {"n_coclusters": 6, "regularization": 2.0, "tol": 0.0, "max_iter": 12, "random_state": 7}
+    return OCuLaR(**usual | changes)
 
 
 def every_sweep(path: Path) -> Checkpoint:
@@ -250,20 +251,18 @@ def test_a_checkpoint_with_a_changed_byte_is_refused_or_the_same(kept: Path) -> 
     """Some bytes of a zip file mean nothing; none may lead to other factors or to another kind of error."""
     content, truth = kept.read_bytes(), learned_bytes(estimator(max_iter=5).fit(DATA))
     rng = np.random.default_rng(0)
-    refusals = 0
+    refusals = []
     places = [*rng.integers(len(content), size=60), *(len(content) - 1 - rng.integers(600, size=60))]
     for place in places:
         changed = bytearray(content)
         changed[place] ^= 1 << int(rng.integers(8))
         kept.write_bytes(changed)
         try:
-            model = estimator(max_iter=5).fit(DATA, checkpoint=kept)
+            assert learned_bytes(estimator(max_iter=5).fit(DATA, checkpoint=kept)) == truth
         except ArtifactError as error:
-            assert str(kept) in str(error)
-            refusals += 1
-        else:
-            assert learned_bytes(model) == truth
-    assert refusals > 30
+            refusals.append(str(error))
+    assert len(refusals) > 30
+    assert all(str(kept) in refusal for refusal in refusals)
 
 
 def rewrite(path: Path, about: dict[str, Any] | None = None, **arrays: np.ndarray | None) -> None:
@@ -298,7 +297,7 @@ def test_a_checkpoint_with_objects_is_refused(kept: Path) -> None:
     "damage",
     [
         pytest.param(lambda path: rewrite(path, user_factors=None), id="array-missing"),
-        pytest.param(lambda path: rewrite(path, user_factors=np.zeros((3, 16), np.float32)), id="other-shape"),
+        pytest.param(lambda path: rewrite(path, user_factors=np.ones((81, 16), np.float32)), id="other-shape"),
         pytest.param(lambda path: rewrite(path, meta=None), id="meta-missing"),
         pytest.param(lambda path: rewrite(path, meta=np.frombuffer(b"[]", np.uint8)), id="meta-list"),
         pytest.param(lambda path: rewrite(path, {"format": "ocular-model"}), id="other-format"),
@@ -315,18 +314,40 @@ def test_a_file_that_is_no_checkpoint_is_refused(kept: Path, damage: Callable[[P
 def test_a_checkpoint_that_can_not_be_written_is_one_clear_error(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(OcularError, match="fit.npz"):
+    with pytest.raises(OcularError, match=r"fit\.npz"):
         estimator().fit(DATA, checkpoint=blocked / "fit.npz")
 
 
 # ---------------------------------------------------------------------------------------------------- kill and Ctrl-C
 
+# without the estimator, which takes seconds to import; its checkpoints are the same
+SLOW_SWEEPS = """
+import sys, time
+from pathlib import Path
+from ocular.data.synthetic import skewed
+from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.config import FitConfig
+from ocular.solver.cpu import CpuBackend
+from ocular.solver.fit import run_fit
+from ocular.solver.initial import initial_state
+
+data, config = skewed(80, 50, 900, seed=4), FitConfig(6, 2.0, tol=0.0, max_iter=60, seed=7, bias=True)
+run_fit(
+    data,
+    config,
+    CpuBackend(data, config),
+    lambda: initial_state(data, config),
+    checkpoint=Checkpoint(Path(sys.argv[1]), every_sweeps=1),
+    callback=lambda *_: time.sleep(0.05),
+)
+"""
+
 SLOW_FIT = """
 import sys, time
+from pathlib import Path
 from ocular import OCuLaR
 from ocular.data.synthetic import skewed
 from ocular.solver.checkpoint import Checkpoint
-from pathlib import Path
 
 model = OCuLaR(6, 2.0, tol=0.0, max_iter=60, random_state=7, bias=True)
 model.fit(
@@ -349,7 +370,7 @@ def sweeps_kept(path: Path) -> int:
 def test_a_killed_fit_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     path = tmp_path / "fit.npz"
     whole = estimator(max_iter=60, bias=True)
-    process = start_python(SLOW_FIT, path)
+    process = start_python(SLOW_SWEEPS, path)
     try:
         wait_for(lambda: sweeps_kept(path) >= 3, process)
         process.send_signal(signal.SIGKILL)

@@ -83,30 +83,14 @@ def read(
     raise DataError(f"expected .csv, .tsv, .txt (also .gz) or .parquet, got {path.name!r}")
 
 
-def read_sql(
-    query: str,
-    url: str,
-    *,
-    client: str,
-    product: str,
-    price: str | None = None,
-    quantity: str | None = None,
-    time: str | None = None,
-    value: str | None = None,
-    min_value: float | None = None,
-    client_attributes: Sequence[str] = (),
-    product_attributes: Sequence[str] = (),
-    drop_missing: bool = False,
-) -> Interactions:
+def read_sql(query: str, url: str, **columns: Any) -> Interactions:
     """
     Read what a query returns, one row a purchase; the other parameters are those of `read`.
 
     `url` is sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://user:password@host:5432/database.
     """
-    columns = Columns(
-        client, product, price, quantity, time, value, min_value, client_attributes, product_attributes, drop_missing
-    )
-    return to_interactions(sql_frame(query, url, columns.names), columns)
+    chosen = Columns(**columns)
+    return to_interactions(sql_frame(query, url, chosen.names), chosen)
 
 
 def _frame(source: Any, names: Sequence[str]) -> pl.DataFrame:

@@ -7,9 +7,13 @@ compiler turns those into vector code and calls to the mathematics library not.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 BLOCK = 64  # neighbours at a time
+LINE = 16  # float32 numbers in a cache line
+FAR = 4_000_000  # numbers in a table that is too large for the caches
 
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 SQRT2, LN2, HALF_LN2 = np.float32(2**0.5), np.float32(np.log(2)), np.float32(np.log(2) / 2)
@@ -20,11 +24,40 @@ MIN_CURVATURE = np.float32(1e-3)  # as in objective.py
 MAX_STEP = np.float32(1.5)  # as in objective.py
 MIN_STEP = np.float32(1e-10)
 
-# the error model of NumPy: a check for division by zero would keep loops from becoming vector code
+# The error model of NumPy: a check for division by zero would keep loops from becoming vector code.
 compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
+# Helpers become part of each kernel. As functions of their own they would be linked to one copy when compiled and to
+# another when loaded from the cache, with other vector loops and other last digits.
+inlined = njit(nogil=True, fastmath=True, forceinline=True, error_model="numpy")
 
 
-@compiled
+@intrinsic
+def prefetch(_context, table, element):
+    """Start loading the cache line of an element of a C-contiguous table."""
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        number = ir.IntType(32)
+        line = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [line.type, number, number, number])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [line.type], kind)
+        builder.call(hint, [line, number(0), number(3), number(1)])  # for reading, near, data
+        return context.get_dummy_value()
+
+    return types.void(table, types.intp), generate
+
+
+@inlined
+def fetch_rows(table, neighbours, start):
+    """Start loading a block of rows, all at once: by the time they are used they are there."""
+    K = table.shape[1]
+    for j in range(start, min(start + BLOCK, len(neighbours))):
+        first = np.intp(neighbours[j]) * K
+        for element in range(first, first + K, LINE):
+            prefetch(table, element)
+
+
+@inlined
 def affinities(f, other, neighbours, z):
     """z[j] = ⟨f, other[neighbours[j]]⟩."""
     n, K = len(neighbours), len(f)
@@ -47,7 +80,7 @@ def affinities(f, other, neighbours, z):
         z[j] = s0
 
 
-@compiled
+@inlined
 def add_neighbours(pull, curvature, other, neighbours, gradient, diagonal):
     """gradient −= Σ_j pull[j] g_j and diagonal += Σ_j curvature[j] g_j², g_j = other[neighbours[j]]."""
     n, K = len(neighbours), len(gradient)
@@ -67,7 +100,7 @@ def add_neighbours(pull, curvature, other, neighbours, gradient, diagonal):
             diagonal[k] += curvature[j] * g0[k] * g0[k]
 
 
-@compiled
+@inlined
 def probabilities(z, n, background, p, bits):
     """p[j] = 1 − e^−(z[j] + background), with full relative accuracy for small z; bits is scratch."""
     power_of_two = bits.view(np.float32)
@@ -82,7 +115,7 @@ def probabilities(z, n, background, p, bits):
         p[j] = (ONE - power_of_two[j]) - power_of_two[j] * p[j]
 
 
-@compiled
+@inlined
 def sum_of_logs(p, weights, n, bits):
     """Σ_j weights[j] log p[j] for normal positive p; bits is scratch."""
     pattern, mantissa = p.view(np.int32), bits.view(np.float32)
@@ -98,13 +131,25 @@ def sum_of_logs(p, weights, n, bits):
     return total
 
 
-@compiled
-def row_value(f, other, other_sum, ridge, neighbours, row_weight, other_weights, background, z, p, w, bits):
-    """A row's share of Q."""
+@inlined
+def row_value(
+    f, other, other_sum, ridge, neighbours, row_weight, other_weights, background, slopes, gradient, diagonal, scratch
+):
+    """A row's share of Q and, where `slopes` is true, its gradient and the diagonal of its Hessian."""
+    z, p, w, pull, curvature, bits = scratch
+    far = other.size > FAR
     value = 0.0
     for k in range(len(f)):
         value += np.float64(f[k]) * np.float64(other_sum[k] + ridge[k] * f[k])
+    if slopes:
+        for k in range(len(f)):
+            gradient[k] = other_sum[k] + TWO * ridge[k] * f[k]
+            diagonal[k] = TWO * ridge[k]
+    if far:
+        fetch_rows(other, neighbours, 0)
     for start in range(0, len(neighbours), BLOCK):
+        if far:
+            fetch_rows(other, neighbours, start + BLOCK)
         block = neighbours[start : start + BLOCK]
         n = len(block)
         affinities(f, other, block, z)
@@ -114,6 +159,12 @@ def row_value(f, other, other_sum, ridge, neighbours, row_weight, other_weights,
             known += z[j]
             w[j] = row_weight * other_weights[block[j]]
         value -= known + sum_of_logs(p, w, n, bits)
+        if slopes:
+            for j in range(n):
+                odds = ONE / p[j] - ONE  # e^−z / (1 − e^−z)
+                pull[j] = ONE + w[j] * odds
+                curvature[j] = w[j] * odds * (ONE + odds)
+            add_neighbours(pull, curvature, other, block, gradient, diagonal)
     return value
 
 
@@ -139,33 +190,16 @@ def update_rows(
 ):
     """One line-searched step for each of the rows first_row..last_row−1."""
     K = rows.shape[1]
-    z, p, w = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    pull, curvature = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    bits = np.empty(BLOCK, np.int32)
+    floats = np.empty((5, BLOCK), np.float32)
+    scratch = (floats[0], floats[1], floats[2], floats[3], floats[4], np.empty(BLOCK, np.int32))
     gradient, diagonal, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
     there = np.empty(K, np.float32)
     for r in range(first_row, last_row):
-        f = rows[r]
+        f, weight = rows[r], row_weights[r]
         neighbours = indices[indptr[r] : indptr[r + 1]]
-        here = 0.0
-        for k in range(K):
-            gradient[k] = other_sum[k] + TWO * ridge[k] * f[k]
-            diagonal[k] = TWO * ridge[k]
-            here += np.float64(f[k]) * np.float64(other_sum[k] + ridge[k] * f[k])
-        for start in range(0, len(neighbours), BLOCK):
-            block = neighbours[start : start + BLOCK]
-            n = len(block)
-            affinities(f, other, block, z)
-            probabilities(z, n, background, p, bits)
-            known = ZERO
-            for j in range(n):
-                known += z[j]
-                w[j] = row_weights[r] * other_weights[block[j]]
-                odds = ONE / p[j] - ONE  # e^−z / (1 − e^−z)
-                pull[j] = ONE + w[j] * odds
-                curvature[j] = w[j] * odds * (ONE + odds)
-            here -= known + sum_of_logs(p, w, n, bits)
-            add_neighbours(pull, curvature, other, block, gradient, diagonal)
+        here = row_value(
+            f, other, other_sum, ridge, neighbours, weight, other_weights, background, True, gradient, diagonal, scratch
+        )
         for k in range(K):
             gradient[k] *= free[k]
             direction[k] = gradient[k] / max(diagonal[k], MIN_CURVATURE) if scaled else gradient[k]
@@ -180,8 +214,9 @@ def update_rows(
                 there[k] = max(f[k] - size * direction[k], ZERO)
                 slope += np.float64(gradient[k]) * np.float64(there[k] - f[k])
             value = row_value(
-                there, other, other_sum, ridge, neighbours, row_weights[r], other_weights, background, z, p, w, bits
-            )
+                there, other, other_sum, ridge, neighbours, weight, other_weights, background,
+                False, gradient, diagonal, scratch,
+            )  # fmt: skip
             if value - here <= sigma * slope:
                 f[:] = there
                 values[r] = value
