@@ -189,8 +189,8 @@ def test_parameters_set_after_the_fit_do_not_spoil_the_file(tmp_path: Path) -> N
 def test_saving_over_an_older_model_replaces_it(saved: Path) -> None:
     other = fitted(history(), random_state=8, n_coclusters=3)
     other.save(saved)
-    assert learned_bytes(ocular.load(saved)) == learned_bytes(other)
     assert [file.name for file in saved.parent.iterdir()] == ["model"]  # nothing is left beside it
+    assert learned_bytes(ocular.load(saved)) == learned_bytes(other)
     assert sorted(file.name for file in saved.iterdir()) == FILES
 
 

@@ -44,7 +44,7 @@ def prefetch(_context, table, element):
         builder.call(hint, [line, number(0), number(3), number(1)])  # for reading, near, data
         return context.get_dummy_value()
 
-    return types.void(table, types.intp), generate
+    return types.void(table, element), generate
 
 
 @inlined
@@ -54,7 +54,7 @@ def fetch_rows(table, neighbours, start):
     for j in range(start, min(start + BLOCK, len(neighbours))):
         first = np.intp(neighbours[j]) * K
         for element in range(first, first + K, LINE):
-            prefetch(table, element)
+            prefetch(table, element)  # type: ignore[call-arg]  # the context comes from Numba
 
 
 @inlined
