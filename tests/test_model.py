@@ -580,8 +580,11 @@ def test_what_is_no_history_is_refused(X: Any, message: str) -> None:
         *(("n_coclusters", v, "a whole number of at least 1") for v in (0, -1, 2.5, "3", None, True, np.nan)),
         *(("max_iter", v, "a whole number of at least 1") for v in (0, 1.5, None)),
         *(("n_threads", v, "a whole number of at least 1") for v in (0, -1, 1.5, "2")),
-        *(("regularization", v, "a number at least 0") for v in (-1, -1e-9, np.nan, np.inf, "30", None, True, [1.0])),
-        *(("tol", v, "a number at least 0") for v in (-1e-9, np.nan, "x", None)),
+        *(
+            ("regularization", v, "a number of at least 0")
+            for v in (-1, -1e-9, np.nan, np.inf, "30", None, True, [1.0])
+        ),
+        *(("tol", v, "a number of at least 0") for v in (-1e-9, np.nan, "x", None)),
         *(("background", v, "a number between 1e-12 and 1") for v in (0, -1, 1.5, np.nan, "x", None)),
         *(("beta", v, "a number between 0 and 1") for v in (0, 1, -1, "x", None)),
         *(("sigma", v, "a number between 0 and 1") for v in (0, 1, -1, "x", None)),

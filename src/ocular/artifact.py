@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions, Purchases
 from ocular.errors import ArtifactError, DataError
-from ocular.storage import digest, new_folder, settle
+from ocular.storage import digest, new_folder, present, table_bytes
 from ocular.version import __version__
 
 FORMAT, VERSION = "ocular-model", 1
-MANIFEST, ARRAYS, CLIENTS, PRODUCTS = "manifest.json", "arrays.npz", "clients.parquet", "products.parquet"
+MANIFEST = "manifest.json"
+FILES = ARRAYS, CLIENTS, PRODUCTS = "arrays.npz", "clients.parquet", "products.parquet"
 LABEL = "name"  # of the column with the names in the two tables
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -34,11 +35,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactions: Interactions) -> None:
     """Write the folder `path`, in place of an older model there; until the new one is complete the old one stays."""
+    path = path.resolve()  # a link to the folder stays a link
     check_target(path)
     with new_folder(path) as folder:
         np.savez(folder / ARRAYS, allow_pickle=False, **arrays, **_history_arrays(interactions))
-        _write_table(folder / CLIENTS, interactions.user_labels, interactions.user_attributes)
-        _write_table(folder / PRODUCTS, interactions.item_labels, interactions.item_attributes)
+        (folder / CLIENTS).write_bytes(_table(interactions.user_labels, interactions.user_attributes))
+        (folder / PRODUCTS).write_bytes(_table(interactions.item_labels, interactions.item_attributes))
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -46,8 +48,7 @@ def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactio
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **about,
             "files": {
-                name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)}
-                for name in (ARRAYS, CLIENTS, PRODUCTS)
+                name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in FILES
             },
         }
         manifest["digest"] = _manifest_digest(manifest)
@@ -56,7 +57,16 @@ def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactio
 
 def check_target(path: Path) -> None:
     """Refuse to replace anything but a model: better before a long fit than after it."""
-    if path.exists() and not (path / MANIFEST).exists() and (not path.is_dir() or any(path.iterdir())):
+    if not path.exists():
+        return
+    names = {file.name for file in path.iterdir()} if path.is_dir() else {path.name}
+    if not names:
+        return
+    try:
+        ours = names <= {MANIFEST, *FILES} and json.loads((path / MANIFEST).read_text("utf-8"))["format"] == FORMAT
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
         raise ArtifactError(
             f"expected a new folder or an older model, got {path} with other content; choose another name"
         )
@@ -64,15 +74,35 @@ def check_target(path: Path) -> None:
 
 def read_model(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Interactions]:
     """Manifest, arrays and purchase history of the folder `path`, all checked."""
-    settle(path)
-    manifest = _read_manifest(path)
-    contents = {name: _read_checked(path / name, expected) for name, expected in manifest["files"].items()}
+    while True:
+        folder = present(path.resolve())
+        before = _identity(folder)
+        try:
+            return _read_folder(folder)
+        except ArtifactError:
+            if _identity(present(path.resolve())) == before:
+                raise
+            # another process has just put a newer model in its place
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
     try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _read_folder(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Interactions]:
+    manifest = _read_manifest(path)
+    try:
+        contents = {name: _read_checked(path / name, manifest["files"][name]) for name in FILES}
         with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         user_labels, user_attributes = _read_table(contents[CLIENTS])
         item_labels, item_attributes = _read_table(contents[PRODUCTS])
         by_user = Adjacency(arrays.pop("history_indptr"), arrays.pop("history_indices"))
+        by_user.matrix(len(item_labels)).check_format(full_check=True)
         purchases = None
         if "purchases_pair" in arrays:
             pair = arrays.pop("purchases_pair")
@@ -81,8 +111,8 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Int
         history = Interactions(
             by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes
         )
-    except (KeyError, ValueError, DataError) as error:
-        raise ArtifactError(f"{path} is not a whole model ({error}); fit and save it again") from error
+    except (KeyError, TypeError, ValueError, DataError, pl.exceptions.PolarsError) as error:
+        raise ArtifactError(f"{path} is not a whole model ({error!r}); fit and save it again") from error
     return manifest, arrays, history
 
 
@@ -136,11 +166,10 @@ def _history_arrays(interactions: Interactions) -> Arrays:
     return arrays
 
 
-def _write_table(path: Path, labels: NDArray[Any], attributes: Mapping[str, NDArray[Any]]) -> None:
+def _table(labels: NDArray[Any], attributes: Mapping[str, NDArray[Any]]) -> bytes:
     columns = {LABEL: labels, **{f"attribute:{name}": values for name, values in attributes.items()}}
-    pl.DataFrame(
-        {name: values.tolist() if values.dtype == object else values for name, values in columns.items()}
-    ).write_parquet(path)
+    plain = {name: values.tolist() if values.dtype == object else values for name, values in columns.items()}
+    return table_bytes(pl.DataFrame(plain), ".parquet")
 
 
 def _read_table(content: bytes) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:

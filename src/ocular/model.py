@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import reprlib
 import warnings
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +25,7 @@ from ocular.explain.coclusters import MEMBER_PROBABILITY, CoCluster, list_coclus
 from ocular.explain.reasons import Explanation, find_reasons
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import BIAS_COLUMN, FitConfig, State
+from ocular.solver.config import BIAS_COLUMN, GIVEN, INITS, FitConfig, State
 from ocular.solver.cpu import CpuBackend, fold_in
 from ocular.solver.fit import Callback, run_fit
 from ocular.solver.initial import initial_state
@@ -161,12 +164,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         minute and at the end (give a `Checkpoint` for other intervals); a fit that finds it goes on from there and
         ends with the same factors as one that was never stopped. Ctrl-C ends the fit after the running sweep.
         """
-        interactions = self._read(X)
         config = self.config()
-        given = None
-        if not isinstance(self.init, str):
-            users, items = (np.asarray(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in self.init)
-            given = users, items
+        interactions = self._read(X)
+        given = None if isinstance(self.init, str) else _memberships(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
         backend = CpuBackend(interactions, config)
@@ -195,28 +195,36 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         self.interactions_ = interactions
-        self.n_features_in_ = interactions.n_items
+        self.config_ = config
         self.converged_ = result.converged
         self._learn(result.state)
         return self
 
     def _read(self, X: Any) -> Interactions:
-        if not isinstance(X, Interactions):
-            X = validate_data(self, X, accept_sparse="csr", dtype=None, ensure_all_finite=False, ensure_min_features=1)
-            X = Interactions.from_matrix(X, min_value=self.min_value)
-        interactions: Interactions = X
+        if isinstance(X, Interactions):
+            interactions = X
+            self.n_features_in_ = X.n_items
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
+        else:
+            checked = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+            interactions = Interactions.from_matrix(checked, min_value=self.min_value)
         if interactions.nnz == 0:
-            raise DataError(f"expected at least one positive, got none in {X.n_users} × {X.n_items}")
+            raise DataError(
+                f"expected at least one positive, got none in {interactions.n_users} × {interactions.n_items}"
+            )
         return interactions
 
     def config(self) -> FitConfig:
         """The parameters as the solver takes them; raises ConfigError where one makes no sense."""
         if self.device != "cpu":
             raise ConfigError(f"expected device 'cpu', got {self.device!r}")
+        least = self.min_value
+        if least is not None and not (isinstance(least, int | float | np.number) and np.isfinite(least)):
+            raise ConfigError(f"expected min_value to be a number or None, got {least!r}")
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(2**31))
-        elif seed is not None and not (isinstance(seed, int | np.integer) and seed >= 0):
+        elif seed is not None and (not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0):
             raise ConfigError(f"expected random_state to be a whole number, a RandomState or None, got {seed!r}")
         return FitConfig(
             n_coclusters=self.n_coclusters,
@@ -229,18 +237,18 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             beta=self.beta,
             sigma=self.sigma,
             line_search=self.line_search,
-            init=self.init if isinstance(self.init, str) else "auto",
-            seed=None if seed is None else int(seed),
+            init=self.init if isinstance(self.init, str) else _start_name(self.init),
+            seed=seed,
             n_threads=self.n_threads,
         )
 
     def _learn(self, state: State) -> None:
-        K = self.n_coclusters
+        K, bias = self.config_.n_coclusters, self.config_.bias
         self.user_factors_ = sp.csr_array(state.user_factors[:, :K])
         self.item_factors_ = sp.csr_array(state.item_factors[:, :K])
         shape = self.interactions_.shape
-        self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if self.bias else np.zeros(shape[0], np.float32)
-        self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if self.bias else np.zeros(shape[1], np.float32)
+        self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(shape[0], np.float32)
+        self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(shape[1], np.float32)
         self.bias_ = state.bias
         self.history_ = list(state.history)
         self.objective_ = self.history_[-1]
@@ -269,9 +277,10 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Items of equal probability (all, for a user without history) come by popularity.
         """
         check_is_fitted(self)
-        if not isinstance(N, int | np.integer) or N < 1:
-            raise ConfigError(f"expected N to be a whole number of at least 1, got {N!r}")
+        _check_count(N)
         ids = self._user_ids(userid)
+        if ids.ndim > 1:
+            raise DataError(f"expected user ids as one number or a list, got {ids.ndim} dimensions")
         rows = None if user_items is None else self._user_rows(user_items, ids)
         if recalculate_user:
             users, bias = self._fold_in(self.interactions_.by_user.take(ids) if rows is None else rows)
@@ -304,33 +313,37 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Ids, Scores]:
         """The N items whose memberships point the same way, itself first: (ids, cosines)."""
         check_is_fitted(self)
-        (item,) = self._item_ids(itemid).ravel()
-        return nearest(self.item_factors_, int(item), N, self._allowed(items, filter_items))
+        _check_count(N)
+        item = _one(self._item_ids(itemid), "item")
+        return nearest(self.item_factors_, item, N, self._allowed(items, filter_items))
 
     def similar_users(
         self, userid: int, N: int = 10, filter_users: ArrayLike | None = None, users: ArrayLike | None = None
     ) -> tuple[Ids, Scores]:
         """The N users whose memberships point the same way, themselves first: (ids, cosines)."""
         check_is_fitted(self)
-        (user,) = self._user_ids(userid).ravel()
+        _check_count(N)
+        user = _one(self._user_ids(userid), "user")
         allowed = _mask(users, filter_users, self.interactions_.n_users, "user")
-        return nearest(self.user_factors_, int(user), N, allowed)
+        return nearest(self.user_factors_, user, N, allowed)
 
     # --------------------------------------------------------------------------------------------- explaining
 
     def explain(self, user: int, item: int) -> Explanation:
         """Why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩."""
         check_is_fitted(self)
-        (u,), (i,) = self._user_ids(user).ravel(), self._item_ids(item).ravel()
-        reasons = find_reasons(int(u), int(i), self.user_factors_, self.item_factors_, self.interactions_)
+        u, i = _one(self._user_ids(user), "user"), _one(self._item_ids(item), "item")
+        reasons = find_reasons(u, i, self.user_factors_, self.item_factors_, self.interactions_)
         z = sum(reason.contribution for reason in reasons)
         z += float(self.user_bias_[u]) + float(self.item_bias_[i]) + self._base
-        owned = bool(np.isin(i, self.interactions_.by_user[int(u)]))
-        return Explanation(int(u), int(i), float(-np.expm1(-z)), reasons, owned, self.interactions_)
+        owned = i in self.interactions_.by_user[u]
+        return Explanation(u, i, float(-np.expm1(-z)), reasons, owned, self.interactions_)
 
     def coclusters(self, probability: float = MEMBER_PROBABILITY) -> list[CoCluster]:
         """The co-clusters with their members: pairs that the co-cluster alone joins with about this probability."""
         check_is_fitted(self)
+        if not 0 < probability < 1:
+            raise ConfigError(f"expected a probability between 0 and 1, got {probability!r}")
         return list_coclusters(self.user_factors_, self.item_factors_, self.interactions_.to_matrix(), probability)
 
     @property
@@ -350,13 +363,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, with the history it was fitted on, to the folder `path`; `ocular.load` reads it."""
         check_is_fitted(self)
-        parameters = self.get_params(deep=False)
-        if not isinstance(self.init, str):
-            parameters["init"] = "auto"
-        if not isinstance(self.random_state, int):
-            parameters["random_state"] = None
         about = {
-            "parameters": {name: v.item() if isinstance(v, np.generic) else v for name, v in parameters.items()},
+            "parameters": asdict(self.config_),  # those of the fit, whatever set_params did since
+            "min_value": None if self.min_value is None else float(self.min_value),
             "fit": {"bias": float(self.bias_), "history": self.history_, "converged": self.converged_},
             "data": {"clients": self.interactions_.n_users, "products": self.interactions_.n_items,
                      "pairs": self.interactions_.nnz},
@@ -371,22 +380,22 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _base(self) -> float:
         """The part of z that all pairs share."""
-        return float(self.background) + self.bias_
+        return self.config_.background + self.bias_
 
     @cached_property
     def _scorer(self) -> Scorer:
         popularity = self.interactions_.by_item.degrees
-        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self.config().threads)
+        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self.config_.threads)
 
     def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
-        config, K = self.config(), self.n_coclusters
+        config, K = self.config_, self.config_.n_coclusters
         working = np.zeros((self.interactions_.n_items, config.width), dtype=np.float32)
         working[:, :K] = self.item_factors_.toarray()
-        if self.bias:
+        if config.bias:
             working[:, K] = BIAS_COLUMN
             working[:, K + 1] = self.item_bias_ / BIAS_COLUMN
         users = fold_in(rows, working, config, self.bias_)
-        bias = BIAS_COLUMN * users[:, K] if self.bias else np.zeros(len(rows), dtype=np.float32)
+        bias = BIAS_COLUMN * users[:, K] if config.bias else np.zeros(len(rows), dtype=np.float32)
         return sp.csr_array(users[:, :K]), bias
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
@@ -399,7 +408,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return _mask(only, without, self.interactions_.n_items, "item")
 
     def _matrix_rows(self, user_items: Any) -> Adjacency:
-        rows = Interactions.from_matrix(user_items, min_value=self.min_value)
+        given = isinstance(user_items, Interactions)
+        rows = user_items if given else Interactions.from_matrix(user_items, min_value=self.min_value)
         if rows.n_items != self.interactions_.n_items:
             raise DataError(f"expected a column for each of {self.interactions_.n_items} items, got {rows.n_items}")
         return rows.by_user
@@ -421,25 +431,64 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
     folder = Path(path)
     manifest, arrays, interactions = read_model(folder)
     try:
-        model = OCuLaR(**manifest["parameters"])
-        K = model.n_coclusters
+        config = FitConfig(**manifest["parameters"])
+        parameters = asdict(config) | {"random_state": config.seed, "min_value": manifest["min_value"]}
+        if config.init.startswith(GIVEN):
+            parameters["init"] = "auto"
+        model = OCuLaR(**{name: parameters[name] for name in OCuLaR().get_params() if name in parameters})
+        model.config_ = config
         model.interactions_ = interactions
         model.n_features_in_ = interactions.n_items
         for side, n in (("user", interactions.n_users), ("item", interactions.n_items)):
             parts = tuple(arrays[f"{side}_{part}"] for part in ("data", "indices", "indptr"))
-            setattr(model, f"{side}_factors_", sp.csr_array(parts, shape=(n, K)))
-            setattr(model, f"{side}_bias_", arrays[f"{side}_bias"])
+            factors = sp.csr_array(parts, shape=(n, config.n_coclusters))
+            factors.check_format(full_check=True)
+            setattr(model, f"{side}_factors_", factors)
+            bias = arrays[f"{side}_bias"]
+            if bias.shape != (n,):
+                raise ValueError(f"{side} biases of shape {bias.shape} where {(n,)} belongs")
+            setattr(model, f"{side}_bias_", bias)
         fit = manifest["fit"]
         model.bias_, model.history_, model.converged_ = fit["bias"], fit["history"], fit["converged"]
         model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, ConfigError) as error:
         raise ArtifactError(f"{folder} is not a whole model ({error}); fit and save it again") from error
     return model
 
 
+def _memberships(init: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """A start that the user gave: memberships of users and of items."""
+    try:
+        users, items = (np.array(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in init)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"expected init to be one of {', '.join(INITS)} or two arrays (users, items), got {reprlib.repr(init)}"
+        ) from error
+    return users, items
+
+
+def _start_name(init: Any) -> str:
+    """Tells one given start from another, so that a checkpoint of another one is not taken up."""
+    digest = hashlib.sha256()
+    for rows in _memberships(init):
+        digest.update(str(rows.shape).encode() + rows.tobytes())
+    return GIVEN + digest.hexdigest()
+
+
+def _check_count(N: object) -> None:
+    if not isinstance(N, int | np.integer) or isinstance(N, bool) or N < 1:
+        raise ConfigError(f"expected N to be a whole number of at least 1, got {N!r}")
+
+
+def _one(ids: NDArray[np.int64], kind: str) -> int:
+    if ids.size != 1:
+        raise DataError(f"expected one {kind} id, got {ids.size}")
+    return int(ids.flat[0])
+
+
 def _checked_ids(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
     given = np.asarray(ids)
-    if not np.issubdtype(given.dtype, np.integer):
+    if given.size and not np.issubdtype(given.dtype, np.integer):
         raise DataError(
             f"expected whole numbers as {kind} ids, got {given.dtype}; names go through interactions_.{kind}_index"
         )

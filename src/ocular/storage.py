@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import io
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,23 +16,39 @@ from typing import IO, Any
 
 from ocular.errors import ArtifactError
 
+A_DAY = 24 * 3600
+
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Call write(file) on a temporary file beside `path`, then put it in place at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        temporary.replace(path)
     except OSError as error:
-        raise ArtifactError(
-            f"could not write {path}: {error.strerror or error}; what was there before is whole"
-        ) from error
+        raise _not_written(path, error) from error
     finally:
-        Path(name).unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_table(path: Path, table: Any) -> None:
+    """A polars frame as .csv or .parquet, by the name of the file."""
+    content = table_bytes(table, path.suffix)
+    write_file(path, lambda file: file.write(content))
+
+
+def table_bytes(table: Any, suffix: str) -> bytes:
+    """In memory first: polars has errors of its own for a full disk."""
+    buffer = io.BytesIO()
+    (table.write_csv if suffix == ".csv" else table.write_parquet)(buffer)
+    return buffer.getvalue()
 
 
 @contextmanager
@@ -37,14 +56,14 @@ def new_folder(path: Path) -> Iterator[Path]:
     """
     A temporary folder beside `path` that takes its place when the block ends well.
 
-    An old folder of that name stays until the new one is complete; one of the two is always there under its own or
-    the `.old` name, and `settle` brings the old one back if the exchange was cut short between its two renames.
+    An old folder of that name stays until the new one is complete. Exchanging them takes two renames; where a writer
+    was killed between them the old folder has another name, which `present` knows and the next writer puts right.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    settle(path)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
-    old = _old_name(path)
+    fresh, old = None, _old_name(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _tidy(path)
+        fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
         yield fresh
         for file in fresh.iterdir():
             _flush(file)
@@ -53,24 +72,36 @@ def new_folder(path: Path) -> Iterator[Path]:
             path.rename(old)
         fresh.rename(path)
         _flush(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        settle(path)
-        raise ArtifactError(
-            f"could not write {path}: {error.strerror or error}; what was there before is whole"
-        ) from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def settle(path: Path) -> None:
-    """Finish an exchange that `new_folder` could not: the old folder comes back if there is no new one."""
-    old = _old_name(path)
-    if old.exists():
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
+        if old.exists() and not path.exists():
             old.rename(path)
+        raise _not_written(path, error) from error
+    finally:
+        if fresh is not None:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def present(path: Path) -> Path:
+    """The folder `path`, or what it was before an exchange that was cut short."""
+    old = _old_name(path)
+    return old if old.exists() and not path.exists() else path
+
+
+def _tidy(path: Path) -> None:
+    """Put right what a killed writer left: the old folder under its own name, and no temporary ones of yesterday."""
+    old = _old_name(path)
+    if old.exists() and path.exists():
+        shutil.rmtree(old)
+    elif old.exists():
+        old.rename(path)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if time.time() - left.stat().st_mtime > A_DAY:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _not_written(path: Path, error: OSError) -> ArtifactError:
+    return ArtifactError(f"could not write {path}: {error.strerror or error}; what was there before is whole")
 
 
 def digest(path: Path) -> str:

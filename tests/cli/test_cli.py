@@ -197,7 +197,7 @@ class TestBadInput:
         ("option", "value", "says"),
         [
             ("--coclusters", 0, "expected n_coclusters to be a whole number of at least 1, got 0"),
-            ("--regularization", -1, "expected regularization to be a number at least 0, got -1.0"),
+            ("--regularization", -1, "expected regularization to be a number of at least 0, got -1.0"),
             ("--threads", 0, "expected n_threads to be a whole number of at least 1, got 0"),
             ("--seed", -4, "expected random_state to be a whole number"),
         ],

@@ -113,7 +113,7 @@ class TestSQLite:
         assert refused(query, shop).startswith("row 0: expected 'client' and 'product' in every row, got 2 without")
 
     def test_nothing_is_written(self, shop: str) -> None:
-        assert "readonly" in refused("delete from sales", shop)
+        assert "syntax error" in refused("delete from sales", shop)  # nothing but a query can be counted
         assert read_sql("select * from sales", shop, **COLUMNS).n_users == 3
 
     def test_missing_file_is_not_created(self, tmp_path: Path) -> None:

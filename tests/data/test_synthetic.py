@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -375,11 +376,10 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path, mo
     write(b2b(50, 20, seed=1), tmp_path)
     before = (tmp_path / "purchases.parquet").read_bytes()
 
-    def write_half(_: pl.DataFrame, file: IO[bytes]) -> None:
-        file.write(b"half")
+    def fail(_: int) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", write_half)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(ArtifactError, match="no space left; what was there before is whole"):
         write(b2b(50, 20, seed=2), tmp_path)
     assert (tmp_path / "purchases.parquet").read_bytes() == before

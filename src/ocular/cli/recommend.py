@@ -71,7 +71,7 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
     from tqdm.auto import tqdm
 
     from ocular.errors import ConfigError
-    from ocular.storage import write_file
+    from ocular.storage import write_table
 
     if output.suffix not in {".csv", ".parquet"}:
         raise ConfigError(f"expected an output file .csv or .parquet, got {output.name!r}")
@@ -93,7 +93,7 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
             )
         )
     table = pl.concat(blocks)
-    write_file(output, table.write_csv if output.suffix == ".csv" else table.write_parquet)
+    write_table(output, table)
     return len(table)
 
 

@@ -36,8 +36,11 @@ def sql_frame(query: str, url: str, names: Sequence[str]) -> pl.DataFrame:
     try:
         with closing(driver.connect(address)) as connection, closing(connection.cursor()) as cursor:
             if scheme == "sqlite":
-                # types are inferred from the first batch: all rows in one, or 3 followed by 3.5 fails
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**30)})
+                # types are inferred from the first batch: all rows in one, or 3 followed by 3.5 fails; the driver
+                # reserves memory for as many rows as it is told, so they are counted first
+                cursor.execute(f"SELECT count(*) FROM ({query.rstrip().rstrip(';')})")  # noqa: S608  the user's own query
+                n_rows = max(cursor.fetchone()[0], 1)
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(n_rows)})
             cursor.execute(query)
             table = cursor.fetch_arrow_table()
     except (driver.Error, OSError) as error:

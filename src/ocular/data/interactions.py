@@ -45,7 +45,9 @@ class Adjacency:
     def matrix(self, n_columns: int) -> sp.csr_array:
         """The same rows as a scipy matrix of ones."""
         ones = np.ones(len(self.indices), dtype=np.float32)
-        return sp.csr_array((ones, self.indices, self.indptr), shape=(len(self), n_columns))
+        # 32 bits where they suffice: implicit takes no others
+        indptr = self.indptr.astype(np.int32 if len(self.indices) < 2**31 else np.int64)
+        return sp.csr_array((ones, self.indices, indptr), shape=(len(self), n_columns))
 
 
 @dataclass(frozen=True)

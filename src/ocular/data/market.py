@@ -13,7 +13,7 @@ from ocular.data import names
 from ocular.data.interactions import Interactions
 from ocular.data.sampling import Floats, Ints, Mask, check_whole, draw_rows, generator
 from ocular.errors import ConfigError, DataError
-from ocular.storage import write_file
+from ocular.storage import write_table
 
 FIRST_DAY = np.datetime64("2022-01-03")  # a Monday
 N_DAYS = 1090  # to a Friday, so that moving a date off the weekend never leaves the period
@@ -258,8 +258,8 @@ def write(made: B2B, folder: str | Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ConfigError(f"expected a folder to write to, got the file {folder}") from None
-    write_file(target / "purchases.parquet", frame(made.interactions).write_parquet)
-    write_file(target / "coclusters.parquet", _truth(made).write_parquet)
+    write_table(target / "purchases.parquet", frame(made.interactions))
+    write_table(target / "coclusters.parquet", _truth(made))
 
 
 def _truth(made: B2B) -> pl.DataFrame:

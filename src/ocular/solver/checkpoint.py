@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError
@@ -42,6 +42,13 @@ class Saver:
             "data": interactions.fingerprint(),
             "config": fixed,
         }
+        n_users, n_items = interactions.shape
+        self._shapes = {
+            "user_factors": (n_users, config.width),
+            "item_factors": (n_items, config.width),
+            "user_steps": (n_users,),
+            "item_steps": (n_items,),
+        }
         self._saved_at = time.monotonic()
         self._saved_sweep = 0
 
@@ -51,21 +58,19 @@ class Saver:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            meta = json.loads(arrays.pop("meta").tobytes())
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                self._check(path, json.loads(arrays["meta"].tobytes()))
+                state = State(
+                    **{name: _of_shape(arrays[name], shape) for name, shape in self._shapes.items()},
+                    bias=float(arrays["bias"]),
+                    history=arrays["history"].tolist(),
+                )
+        except ArtifactError:
+            raise
+        except Exception as error:  # a damaged zip file fails in many ways
             raise ArtifactError(f"{path} is not a readable checkpoint ({error}); delete it to start anew") from error
-        self._check(path, meta)
-        self._saved_sweep = len(arrays["history"])
-        return State(
-            arrays["user_factors"],
-            arrays["item_factors"],
-            arrays["user_steps"],
-            arrays["item_steps"],
-            float(arrays["bias"]),
-            arrays["history"].tolist(),
-        )
+        self._saved_sweep = len(state.history)
+        return state
 
     def _check(self, path: Path, meta: dict[str, Any]) -> None:
         if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
@@ -100,3 +105,10 @@ class Saver:
             ),
         )
         self._saved_at, self._saved_sweep = time.monotonic(), len(state.history)
+
+
+def _of_shape(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    # the kernels trust the shapes
+    if array.shape != shape or array.dtype != np.float32:
+        raise ValueError(f"an array of {array.dtype} {array.shape} where float32 {shape} belongs")
+    return array

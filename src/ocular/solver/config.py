@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +18,7 @@ LANES = 16  # factor columns are padded with zeros to a multiple of this, so tha
 BIAS_COLUMN = 0.1  # what the other side holds in a bias's column: about the size of a membership, so one step fits both
 
 INITS = ("auto", "overlap", "random")
+GIVEN = "given:"  # with a digest: the start is memberships that the user gave
 LINE_SEARCHES = ("scaled", "paper")
 
 
@@ -39,17 +41,43 @@ class FitConfig:
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        _check_whole("n_coclusters", self.n_coclusters, at_least=1)
-        _check_whole("max_iter", self.max_iter, at_least=1)
+        whole, number = self._whole, self._number
+        whole("n_coclusters", 1)
+        whole("max_iter", 1)
         if self.n_threads is not None:
-            _check_whole("n_threads", self.n_threads, at_least=1)
-        _check_number("regularization", self.regularization, "at least 0", self.regularization >= 0)
-        _check_number("tol", self.tol, "at least 0", self.tol >= 0)
-        _check_number("background", self.background, "between 1e-12 and 1", 1e-12 <= self.background <= 1)
-        _check_number("beta", self.beta, "between 0 and 1", 0 < self.beta < 1)
-        _check_number("sigma", self.sigma, "between 0 and 1", 0 < self.sigma < 1)
-        _check_choice("line_search", self.line_search, LINE_SEARCHES)
-        _check_choice("init", self.init, INITS)
+            whole("n_threads", 1)
+        if self.seed is not None:
+            whole("seed", 0)
+        number("regularization", "of at least 0", lambda x: x >= 0)
+        number("tol", "of at least 0", lambda x: x >= 0)
+        number("background", "between 1e-12 and 1", lambda x: 1e-12 <= x <= 1)
+        number("beta", "between 0 and 1", lambda x: 0 < x < 1)
+        number("sigma", "between 0 and 1", lambda x: 0 < x < 1)
+        for name in ("relative", "bias"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ConfigError(f"expected {name} to be True or False, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, bool(getattr(self, name)))
+        self._choice("line_search", LINE_SEARCHES)
+        if not str(self.init).startswith(GIVEN):
+            self._choice("init", INITS)
+
+    def _whole(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ConfigError(f"expected {name} to be a whole number of at least {least}, got {value!r}")
+        object.__setattr__(self, name, int(value))  # no NumPy numbers: they do not fit into JSON
+
+    def _number(self, name: str, expected: str, good: Callable[[float], bool]) -> None:
+        value = getattr(self, name)
+        known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not known or not math.isfinite(value) or not good(value):
+            raise ConfigError(f"expected {name} to be a number {expected}, got {value!r}")
+        object.__setattr__(self, name, float(value))
+
+    def _choice(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            raise ConfigError(f"expected {name} to be one of {', '.join(choices)}, got {value!r}")
 
     @property
     def width(self) -> int:
@@ -62,26 +90,6 @@ class FitConfig:
         if self.n_threads is not None:
             return self.n_threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _check_whole(name: str, value: object, at_least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:
-        raise ConfigError(f"expected {name} to be a whole number of at least {at_least}, got {value!r}")
-
-
-def _check_number(name: str, value: object, expected: str, good: bool) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not math.isfinite(value)
-        or not good
-    ):
-        raise ConfigError(f"expected {name} to be a number {expected}, got {value!r}")
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"expected {name} to be one of {', '.join(choices)}, got {value!r}")
 
 
 @dataclass

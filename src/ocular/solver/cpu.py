@@ -120,8 +120,8 @@ class CpuBackend:
             self._by_user.indptr, self._by_user.indices, self._user_weights, self._item_weights,
             np.float32(self._config.background + s.bias), inverse,
         )  # fmt: skip
-        weighed = float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
-        return s.bias * float(inverse.sum()) / (self._n_unknown + weighed)
+        pairs = self._n_unknown + float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
+        return s.bias * float(inverse.sum()) / pairs if pairs else s.bias
 
 
 def fold_in(
@@ -142,15 +142,21 @@ def fold_in(
     rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
     if config.bias:
         rows[:, K + 1] = BIAS_COLUMN
-    steps, values = np.ones(len(rows), dtype=np.float32), np.zeros(len(rows))
     weights = user_weights(positives, n_items, config.relative)
     item_weights = np.ones(n_items, dtype=np.float32)
+    steps, values = np.ones(len(rows), dtype=np.float32), np.full(len(rows), np.inf)
+    moving = np.arange(len(rows))
     for _ in range(FOLD_IN_STEPS):
-        before = values.copy()
+        # each row goes on until it stands still by itself, so that its result does not depend on the others
+        f, s, v = rows[moving], steps[moving], values[moving]
         step_rows(
-            pool, config, rows, item_factors, positives, weights, item_weights, steps, values, bias, bias_column=K
-        )
-        if np.all(np.abs(before - values) <= FOLD_IN_TOLERANCE * np.abs(values)):
+            pool, config, f, item_factors, positives.take(moving), weights[moving], item_weights, s, v, bias,
+            bias_column=K,
+        )  # fmt: skip
+        still = values[moving] - v <= FOLD_IN_TOLERANCE * np.abs(v)
+        rows[moving], steps[moving], values[moving] = f, s, v
+        moving = moving[~still]
+        if len(moving) == 0:
             break
     pool.close()
     return rows

@@ -22,7 +22,7 @@ LN2_HIGH, LN2_LOW = np.float32(0.693145751953125), np.float32(1.42860676533018e-
 MAX_AFFINITY = np.float32(80)  # e^-80 is still a normal float32
 MIN_CURVATURE = np.float32(1e-3)  # as in objective.py
 MAX_STEP = np.float32(1.5)  # as in objective.py
-MIN_STEP = np.float32(1e-10)
+RESOLUTION = 1e-7
 
 # The error model of NumPy: a check for division by zero would keep loops from becoming vector code.
 compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
@@ -100,7 +100,7 @@ def add_neighbours(pull, curvature, other, neighbours, gradient, diagonal):
             diagonal[k] += curvature[j] * g0[k] * g0[k]
 
 
-@inlined
+@njit(nogil=True, fastmath={"contract", "nnan", "ninf", "nsz"}, forceinline=True)  # not reordered: small z must survive
 def probabilities(z, n, background, p, bits):
     """p[j] = 1 − e^−(z[j] + background), with full relative accuracy for small z; bits is scratch."""
     power_of_two = bits.view(np.float32)
@@ -208,11 +208,13 @@ def update_rows(
         enlarge = True
         values[r] = here
         steps[r] = ONE
-        while size >= MIN_STEP:
+        while True:
             slope = 0.0
             for k in range(K):
                 there[k] = max(f[k] - size * direction[k], ZERO)
                 slope += np.float64(gradient[k]) * np.float64(there[k] - f[k])
+            if -slope <= RESOLUTION * abs(here):
+                break
             value = row_value(
                 there, other, other_sum, ridge, neighbours, weight, other_weights, background,
                 False, gradient, diagonal, scratch,

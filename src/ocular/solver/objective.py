@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAX_STEP = 1.5  # of a scaled step: mild over-relaxation, a Newton step is 1
-MIN_STEP = 1e-10  # below this a row stays where it is
+RESOLUTION = 1e-7  # a row stays where it is if less than this share of its value can be gained: float32 sees no more
 MIN_CURVATURE = 1e-3  # without a penalty the Hessian may vanish, and a scaled step would go anywhere
 
 
@@ -77,7 +77,7 @@ def gradient(R: Array, p: Parameters, weights: Array, regularization: float, bac
 
 def _pull(R: Array, z: Array, weights: Array) -> Array:
     """How much more than an unknown a positive wants z to grow: 1 + w e^(−z) / (1 − e^(−z)), and 0 for unknowns."""
-    return np.where(R > 0, 1.0 + weights[:, None] / np.expm1(z), 0.0)
+    return np.where(R > 0, 1.0 + weights[:, None] * np.exp(-z) / probability(z), 0.0)
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ class RowProblem:
     def slopes(self, f: Array) -> tuple[Array, Array]:
         """Gradient and diagonal of the Hessian."""
         z = self.neighbours @ f + self.background
-        pull = 1.0 + self.weights / np.expm1(z)
-        curvature = self.weights / (probability(z) * np.expm1(z))
+        odds = np.exp(-z) / probability(z)
+        pull = 1.0 + self.weights * odds
+        curvature = self.weights * odds * (1.0 + odds)
         first = self.other_sum - pull @ self.neighbours + 2 * self.ridge * f
         second = curvature @ self.neighbours**2 + 2 * self.ridge
         return first * self.free, second
@@ -124,13 +125,15 @@ class RowProblem:
         here = self.value(f)
         size = start if scaled else beta
         tried = 0
-        while size >= MIN_STEP:
+        while True:
             there = np.maximum(f - size * direction, 0.0)
-            if self.value(there) - here <= sigma * (first @ (there - f)):
+            slope = first @ (there - f)
+            if -slope <= RESOLUTION * abs(here):
+                return f, 1.0
+            if self.value(there) - here <= sigma * slope:
                 return there, min(size / beta, MAX_STEP) if tried == 0 else size
             size *= beta
             tried += 1
-        return f, 1.0
 
 
 def sweep(
@@ -191,4 +194,4 @@ def updated_bias(R: Array, p: Parameters, weights: Array, background: float) -> 
     """
     inverse = np.where(R > 0, weights[:, None] / probability(affinities(p, background)), 0.0).sum()
     pairs = (R == 0).sum() + (R * weights[:, None]).sum()
-    return float(p.bias * inverse / pairs)
+    return float(p.bias * inverse / pairs) if pairs else p.bias  # relative, and everybody has everything
