@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,8 @@ from ocular.solver import kernels
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
-CHUNKS_PER_THREAD = 8  # small enough that no thread waits long for the last one
+SUM_BLOCK = 1024  # rows
+CHUNKS_PER_THREAD = 16  # small enough that no thread waits long for the last one
 
 
 class RowPool:
@@ -23,24 +24,41 @@ class RowPool:
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._helpers = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
 
     def run(self, kernel: Callable[..., None], rows: Adjacency, *arguments: Any) -> None:
         """kernel(*arguments, first_row, last_row) for chunks of rows of about equal work."""
-        if self._pool is None:
-            kernel(*arguments, 0, len(rows))
-            return
         work = rows.indptr + np.arange(len(rows) + 1)  # a row costs something even without positives
         shares = np.linspace(0, work[-1], self.n_threads * CHUNKS_PER_THREAD + 1)
         cuts = np.unique(np.searchsorted(work, shares))
         cuts[-1] = len(rows)
-        chunks = [self._pool.submit(kernel, *arguments, *cut) for cut in pairwise(cuts)]
-        for chunk in chunks:
-            chunk.result()
+        self.run_chunks(kernel, pairwise(cuts.tolist()), *arguments)
+
+    def run_chunks(self, kernel: Callable[..., None], chunks: Iterable[tuple[int, int]], *arguments: Any) -> None:
+        """kernel(*arguments, first, last) for each of the chunks."""
+        todo = iter(list(chunks))  # each thread takes the next chunk when it has done one
+
+        def work() -> None:
+            for first, last in todo:
+                kernel(*arguments, first, last)
+
+        helpers = [self._helpers.submit(work) for _ in range(self.n_threads - 1)] if self._helpers is not None else []
+        work()
+        for helper in helpers:
+            helper.result()
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        if self._helpers is not None:
+            self._helpers.shutdown()
+
+
+def column_sums(table: NDArray[np.float32], pool: RowPool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
+    blocks = np.empty((2, -(-len(table) // SUM_BLOCK), table.shape[1]))
+    starts = [*range(0, len(table), SUM_BLOCK), len(table)]
+    pool.run_chunks(kernels.sum_columns, pairwise(starts), table, blocks, SUM_BLOCK)
+    sums, squares = blocks.sum(axis=1)
+    return sums, squares
 
 
 def step_rows(
@@ -65,7 +83,7 @@ def step_rows(
     if config.bias:
         free[bias_column] = 1.0
     pool.run(
-        kernels.update_rows, positives, rows, other, other.sum(axis=0, dtype=np.float64).astype(np.float32),
+        kernels.update_rows, positives, rows, other, column_sums(other, pool)[0].astype(np.float32),
         positives.indptr, positives.indices, row_weights, other_weights, ridge, free,
         np.float32(config.background + bias), steps, values,
         np.float32(config.beta), config.sigma, config.line_search == "scaled",
@@ -106,10 +124,9 @@ class CpuBackend:
             self._pool, config, s.user_factors, s.item_factors, self._by_user, self._user_weights, self._item_weights,
             s.user_steps, self._user_values, s.bias, bias_column=config.n_coclusters,
         )  # fmt: skip
-        memberships = s.item_factors[:, : config.n_coclusters]
-        penalty = np.einsum("ik,ik->", memberships, memberships, dtype=np.float64)
+        penalty = float(column_sums(s.item_factors, self._pool)[1][: config.n_coclusters].sum())
         likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
-        return likelihood + config.regularization * float(penalty)
+        return likelihood + config.regularization * penalty
 
     def _updated_bias(self) -> float:
         """One EM step of the overall bias, as in `objective.updated_bias`."""

@@ -7,13 +7,9 @@ compiler turns those into vector code and calls to the mathematics library not.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 BLOCK = 64  # neighbours at a time
-LINE = 16  # float32 numbers in a cache line
-FAR = 4_000_000  # numbers in a table that is too large for the caches
 
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 SQRT2, LN2, HALF_LN2 = np.float32(2**0.5), np.float32(np.log(2)), np.float32(np.log(2) / 2)
@@ -29,32 +25,6 @@ compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
 # Helpers become part of each kernel. As functions of their own they would be linked to one copy when compiled and to
 # another when loaded from the cache, with other vector loops and other last digits.
 inlined = njit(nogil=True, fastmath=True, forceinline=True, error_model="numpy")
-
-
-@intrinsic
-def prefetch(_context, table, element):
-    """Start loading the cache line of an element of a C-contiguous table."""
-
-    def generate(context, builder, signature, arguments):
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        number = ir.IntType(32)
-        line = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [line.type, number, number, number])
-        hint = builder.module.declare_intrinsic("llvm.prefetch", [line.type], kind)
-        builder.call(hint, [line, number(0), number(3), number(1)])  # for reading, near, data
-        return context.get_dummy_value()
-
-    return types.void(table, element), generate
-
-
-@inlined
-def fetch_rows(table, neighbours, start):
-    """Start loading a block of rows, all at once: by the time they are used they are there."""
-    K = table.shape[1]
-    for j in range(start, min(start + BLOCK, len(neighbours))):
-        first = np.intp(neighbours[j]) * K
-        for element in range(first, first + K, LINE):
-            prefetch(table, element)  # type: ignore[call-arg]  # the context comes from Numba
 
 
 @inlined
@@ -137,7 +107,6 @@ def row_value(
 ):
     """A row's share of Q and, where `slopes` is true, its gradient and the diagonal of its Hessian."""
     z, p, w, pull, curvature, bits = scratch
-    far = other.size > FAR
     value = 0.0
     for k in range(len(f)):
         value += np.float64(f[k]) * np.float64(other_sum[k] + ridge[k] * f[k])
@@ -145,11 +114,7 @@ def row_value(
         for k in range(len(f)):
             gradient[k] = other_sum[k] + TWO * ridge[k] * f[k]
             diagonal[k] = TWO * ridge[k]
-    if far:
-        fetch_rows(other, neighbours, 0)
     for start in range(0, len(neighbours), BLOCK):
-        if far:
-            fetch_rows(other, neighbours, start + BLOCK)
         block = neighbours[start : start + BLOCK]
         n = len(block)
         affinities(f, other, block, z)
@@ -262,3 +227,15 @@ def sum_neighbours(other, indptr, indices, out, first_row, last_row):
             g0 = other[neighbours[j]]
             for k in range(len(total)):
                 total[k] += g0[k]
+
+
+@compiled
+def sum_columns(table, out, block, first_row, last_row):
+    """out[0, b] = Σ table[r] and out[1, b] = Σ table[r]², over the rows of block b."""
+    b = first_row // block
+    out[:, b] = 0.0
+    for r in range(first_row, last_row):
+        for k in range(table.shape[1]):
+            value = np.float64(table[r, k])
+            out[0, b, k] += value
+            out[1, b, k] += value * value
