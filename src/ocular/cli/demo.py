@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -36,6 +38,7 @@ def demo(output: Path) -> None:
             client_attributes=["industry", "country", "size", "seller"], product_attributes=["family", "list_price"],
         )  # fmt: skip
     click.echo(f"Sample: {history.n_users:,} clients × {history.n_items:,} products, {history.nnz:,} pairs bought")
+    click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
     model = OCuLaR(COCLUSTERS, REGULARIZATION, random_state=0)
     fit_and_report(model, history)
     model.save(output / "model")
@@ -50,7 +53,8 @@ def demo(output: Path) -> None:
         click.echo(f"\n{model.explain(user, int(products[user, 0])).text()}")
     name = history.user_labels[users[0]]
     click.echo(f"\nThe model is in {output / 'model'}. Go on with:")
-    click.echo(f'  ocular recommend {output / "model"} --client "{name}" -n 10')
+    program = "ocular" if shutil.which("ocular") else sys.argv[0]
+    click.echo(f'  {program} recommend {output / "model"} --client "{name}" -n 10')
 
 
 def _without_client(row: dict[str, object]) -> dict[str, object]:

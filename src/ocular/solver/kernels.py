@@ -9,6 +9,8 @@ compiler turns those into vector code and calls to the mathematics library not.
 import numpy as np
 from numba import njit
 
+from ocular.solver import objective
+
 BLOCK = 64  # neighbours at a time
 
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
@@ -16,9 +18,8 @@ SQRT2, LN2, HALF_LN2 = np.float32(2**0.5), np.float32(np.log(2)), np.float32(np.
 LOG2_E = np.float32(1 / np.log(2))
 LN2_HIGH, LN2_LOW = np.float32(0.693145751953125), np.float32(1.42860676533018e-06)  # their sum is ln 2
 MAX_AFFINITY = np.float32(80)  # e^-80 is still a normal float32
-MIN_CURVATURE = np.float32(1e-3)  # as in objective.py
-MAX_STEP = np.float32(1.5)  # as in objective.py
-RESOLUTION = 1e-7
+MAX_STEP, MIN_STEP = np.float32(objective.MAX_STEP), np.float32(objective.MIN_STEP)
+MIN_CURVATURE, RESOLUTION = np.float32(objective.MIN_CURVATURE), objective.RESOLUTION
 
 # The error model of NumPy: a check for division by zero would keep loops from becoming vector code.
 compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
@@ -173,7 +174,7 @@ def update_rows(
         enlarge = True
         values[r] = here
         steps[r] = ONE
-        while True:
+        while size > MIN_STEP:
             slope = 0.0
             for k in range(K):
                 there[k] = max(f[k] - size * direction[k], ZERO)

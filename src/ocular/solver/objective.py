@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAX_STEP = 1.5  # of a scaled step: mild over-relaxation, a Newton step is 1
+MIN_STEP = 1e-20  # a line search ends here at the latest
 RESOLUTION = 1e-7  # a row stays where it is if less than this share of its value can be gained: float32 sees no more
 MIN_CURVATURE = 1e-3  # without a penalty the Hessian may vanish, and a scaled step would go anywhere
 
@@ -125,7 +126,7 @@ class RowProblem:
         here = self.value(f)
         size = start if scaled else beta
         tried = 0
-        while True:
+        while size > MIN_STEP:
             there = np.maximum(f - size * direction, 0.0)
             slope = first @ (there - f)
             if -slope <= RESOLUTION * abs(here):
@@ -134,6 +135,7 @@ class RowProblem:
                 return there, min(size / beta, MAX_STEP) if tried == 0 else size
             size *= beta
             tried += 1
+        return f, 1.0
 
 
 def sweep(
