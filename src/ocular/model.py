@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import reprlib
 import warnings
 from dataclasses import asdict
 from functools import cached_property
@@ -18,6 +16,7 @@ from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ocular.arguments import allowed_rows, check_count, checked_ids, given_start, single_id, start_name
 from ocular.artifact import read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
@@ -25,7 +24,7 @@ from ocular.explain.coclusters import MEMBER_PROBABILITY, CoCluster, list_coclus
 from ocular.explain.reasons import Explanation, find_reasons
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import BIAS_COLUMN, GIVEN, INITS, FitConfig, State
+from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
 from ocular.solver.cpu import CpuBackend, fold_in
 from ocular.solver.fit import Callback, run_fit
 from ocular.solver.initial import initial_state
@@ -166,7 +165,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         config = self.config()
         interactions = self._read(X)
-        given = None if isinstance(self.init, str) else _memberships(self.init)
+        given = None if isinstance(self.init, str) else given_start(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
         backend = CpuBackend(interactions, config)
@@ -237,7 +236,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             beta=self.beta,
             sigma=self.sigma,
             line_search=self.line_search,
-            init=self.init if isinstance(self.init, str) else _start_name(self.init),
+            init=self.init if isinstance(self.init, str) else start_name(self.init),
             seed=seed,
             n_threads=self.n_threads,
         )
@@ -277,7 +276,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Items of equal probability (all, for a user without history) come by popularity.
         """
         check_is_fitted(self)
-        _check_count(N)
+        check_count(N)
         ids = self._user_ids(userid)
         if ids.ndim > 1:
             raise DataError(f"expected user ids as one number or a list, got {ids.ndim} dimensions")
@@ -313,8 +312,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Ids, Scores]:
         """The N items whose memberships point the same way, itself first: (ids, cosines)."""
         check_is_fitted(self)
-        _check_count(N)
-        item = _one(self._item_ids(itemid), "item")
+        check_count(N)
+        item = single_id(self._item_ids(itemid), "item")
         return nearest(self.item_factors_, item, N, self._allowed(items, filter_items))
 
     def similar_users(
@@ -322,9 +321,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Ids, Scores]:
         """The N users whose memberships point the same way, themselves first: (ids, cosines)."""
         check_is_fitted(self)
-        _check_count(N)
-        user = _one(self._user_ids(userid), "user")
-        allowed = _mask(users, filter_users, self.interactions_.n_users, "user")
+        check_count(N)
+        user = single_id(self._user_ids(userid), "user")
+        allowed = allowed_rows(users, filter_users, self.interactions_.n_users, "user")
         return nearest(self.user_factors_, user, N, allowed)
 
     # --------------------------------------------------------------------------------------------- explaining
@@ -332,7 +331,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     def explain(self, user: int, item: int) -> Explanation:
         """Why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩."""
         check_is_fitted(self)
-        u, i = _one(self._user_ids(user), "user"), _one(self._item_ids(item), "item")
+        u, i = single_id(self._user_ids(user), "user"), single_id(self._item_ids(item), "item")
         reasons = find_reasons(u, i, self.user_factors_, self.item_factors_, self.interactions_)
         z = sum(reason.contribution for reason in reasons)
         z += float(self.user_bias_[u]) + float(self.item_bias_[i]) + self._base
@@ -399,13 +398,13 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return sp.csr_array(users[:, :K]), bias
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
-        return _checked_ids(ids, self.interactions_.n_users, "user")
+        return checked_ids(ids, self.interactions_.n_users, "user")
 
     def _item_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
-        return _checked_ids(ids, self.interactions_.n_items, "item")
+        return checked_ids(ids, self.interactions_.n_items, "item")
 
     def _allowed(self, only: ArrayLike | None, without: ArrayLike | None) -> NDArray[np.bool_] | None:
-        return _mask(only, without, self.interactions_.n_items, "item")
+        return allowed_rows(only, without, self.interactions_.n_items, "item")
 
     def _matrix_rows(self, user_items: Any) -> Adjacency:
         given = isinstance(user_items, Interactions)
@@ -454,55 +453,3 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
     except (KeyError, IndexError, TypeError, ValueError, ConfigError) as error:
         raise ArtifactError(f"{folder} is not a whole model ({error}); fit and save it again") from error
     return model
-
-
-def _memberships(init: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """A start that the user gave: memberships of users and of items."""
-    try:
-        users, items = (np.array(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in init)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"expected init to be one of {', '.join(INITS)} or two arrays (users, items), got {reprlib.repr(init)}"
-        ) from error
-    return users, items
-
-
-def _start_name(init: Any) -> str:
-    """Tells one given start from another, so that a checkpoint of another one is not taken up."""
-    digest = hashlib.sha256()
-    for rows in _memberships(init):
-        digest.update(str(rows.shape).encode() + rows.tobytes())
-    return GIVEN + digest.hexdigest()
-
-
-def _check_count(N: object) -> None:
-    if not isinstance(N, int | np.integer) or isinstance(N, bool) or N < 1:
-        raise ConfigError(f"expected N to be a whole number of at least 1, got {N!r}")
-
-
-def _one(ids: NDArray[np.int64], kind: str) -> int:
-    if ids.size != 1:
-        raise DataError(f"expected one {kind} id, got {ids.size}")
-    return int(ids.flat[0])
-
-
-def _checked_ids(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
-    given = np.asarray(ids)
-    if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise DataError(
-            f"expected whole numbers as {kind} ids, got {given.dtype}; names go through interactions_.{kind}_index"
-        )
-    if given.size and (given.min() < 0 or given.max() >= n):
-        raise DataError(f"expected {kind} ids from 0 to {n - 1}, got {given.min() if given.min() < 0 else given.max()}")
-    return np.atleast_1d(given).astype(np.int64)
-
-
-def _mask(only: ArrayLike | None, without: ArrayLike | None, n: int, kind: str) -> NDArray[np.bool_] | None:
-    if only is None and without is None:
-        return None
-    allowed = np.full(n, only is None)
-    if only is not None:
-        allowed[_checked_ids(only, n, kind)] = True
-    if without is not None:
-        allowed[_checked_ids(without, n, kind)] = False
-    return allowed

@@ -1,0 +1,66 @@
+"""What callers pass to the estimator, checked: ids, counts, masks, a start of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import reprlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from ocular.errors import ConfigError, DataError
+from ocular.solver.config import GIVEN, INITS
+
+
+def given_start(init: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """A start that the user gave: memberships of users and of items."""
+    try:
+        users, items = (np.array(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in init)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"expected init to be one of {', '.join(INITS)} or two arrays (users, items), got {reprlib.repr(init)}"
+        ) from error
+    return users, items
+
+
+def start_name(init: Any) -> str:
+    """Tells one given start from another, so that a checkpoint of another one is not taken up."""
+    digest = hashlib.sha256()
+    for rows in given_start(init):
+        digest.update(str(rows.shape).encode() + rows.tobytes())
+    return GIVEN + digest.hexdigest()
+
+
+def check_count(N: object) -> None:
+    if not isinstance(N, int | np.integer) or isinstance(N, bool) or N < 1:
+        raise ConfigError(f"expected N to be a whole number of at least 1, got {N!r}")
+
+
+def single_id(ids: NDArray[np.int64], kind: str) -> int:
+    if ids.size != 1:
+        raise DataError(f"expected one {kind} id, got {ids.size}")
+    return int(ids.flat[0])
+
+
+def checked_ids(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
+    given = np.asarray(ids)
+    if given.size and not np.issubdtype(given.dtype, np.integer):
+        raise DataError(
+            f"expected whole numbers as {kind} ids, got {given.dtype}; names go through interactions_.{kind}_index"
+        )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise DataError(f"expected {kind} ids from 0 to {n - 1}, got {given.min() if given.min() < 0 else given.max()}")
+    return np.atleast_1d(given).astype(np.int64)
+
+
+def allowed_rows(only: ArrayLike | None, without: ArrayLike | None, n: int, kind: str) -> NDArray[np.bool_] | None:
+    if only is None and without is None:
+        return None
+    allowed = np.full(n, only is None)
+    if only is not None:
+        allowed[checked_ids(only, n, kind)] = True
+    if without is not None:
+        allowed[checked_ids(without, n, kind)] = False
+    return allowed
