@@ -28,7 +28,7 @@ PAPER_SWEEPS = (20, 60, 100)
 
 
 def ocular(sweeps: int, threads: int, line_search: str = "scaled") -> OCuLaR:
-    """Exactly so many sweeps: tol=0 never stops early."""
+    """So many sweeps: tol=0 stops earlier only where the objective no longer falls."""
     return OCuLaR(K, REGULARIZATION, max_iter=sweeps, tol=0, n_threads=threads, line_search=line_search, random_state=0)
 
 

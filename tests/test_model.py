@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -586,8 +587,8 @@ def test_what_is_no_history_is_refused(X: Any, message: str) -> None:
         ),
         *(("tol", v, "a number of at least 0") for v in (-1e-9, np.nan, "x", None)),
         *(("background", v, "a number between 1e-12 and 1") for v in (0, -1, 1.5, np.nan, "x", None)),
-        *(("beta", v, "a number between 0 and 1") for v in (0, 1, -1, "x", None)),
-        *(("sigma", v, "a number between 0 and 1") for v in (0, 1, -1, "x", None)),
+        *(("beta", v, "a number from 0.01 to 0.99") for v in (0, 1, -1, "x", None)),
+        *(("sigma", v, "a number from 0.0001 to 0.99") for v in (0, 1, -1, "x", None)),
         *(("line_search", v, "one of scaled, paper") for v in ("newton", None, 1)),
         *(("init", v, "one of auto, overlap, random") for v in ("svd", None, 5, ())),
         *(("random_state", v, "a whole number") for v in (-1, 1.5, "s", np.random.default_rng(0))),
@@ -621,7 +622,7 @@ def given_start(users: tuple[int, int] = (60, 4), items: tuple[int, int] = (40, 
     [
         (given_start(users=(59, 4)), r"user memberships of shape \(60, 4\).*got shape \(59, 4\)"),
         (given_start(items=(40, 5)), r"item memberships of shape \(40, 4\).*got shape \(40, 5\)"),
-        (given_start(value=-1.0), r"user memberships .*not negative"),
+        (given_start(value=-1.0), r"user memberships from 0 to 10000"),
         (given_start(value=np.nan), r"user memberships"),
         (given_start()[:1], "init"),
         ((*given_start(), np.ones(3)), "init"),
@@ -652,9 +653,9 @@ IDS = "whole numbers as {} ids"
         (lambda m: m.recommend(0, items=[40]), "expected item ids from 0 to 39, got 40"),
         (lambda m: m.recommend(0, items=["nut"]), IDS.format("item")),
         (lambda m: m.recommend(0, filter_items=[-1]), "expected item ids from 0 to 39, got -1"),
-        (lambda m: m.recommend(0, N=0), "expected N to be a whole number of at least 1, got 0"),
-        (lambda m: m.recommend(0, N=-3), "expected N to be a whole number of at least 1, got -3"),
-        (lambda m: m.recommend(0, N=2.5), "expected N to be a whole number of at least 1, got 2.5"),
+        (lambda m: m.recommend(0, N=0), "expected N to be a whole number from 1 to 1,000,000, got 0"),
+        (lambda m: m.recommend(0, N=-3), "expected N to be a whole number from 1 to 1,000,000, got -3"),
+        (lambda m: m.recommend(0, N=2.5), "expected N to be a whole number from 1 to 1,000,000, got 2.5"),
         (lambda m: m.recommend(0, user_items=np.ones((1, 39))), "expected a column for each of 40 items, got 39"),
         (
             lambda m: m.recommend([0, 1, 2], user_items=np.ones((2, 40))),
@@ -671,10 +672,10 @@ IDS = "whole numbers as {} ids"
         (lambda m: m.similar_items(40), "expected item ids from 0 to 39, got 40"),
         (lambda m: m.similar_items("nut"), IDS.format("item")),
         (lambda m: m.similar_items([]), "item id"),
-        (lambda m: m.similar_items(0, N=0), "expected N to be a whole number of at least 1, got 0"),
-        (lambda m: m.similar_items(0, N=2.5), "expected N to be a whole number of at least 1, got 2.5"),
+        (lambda m: m.similar_items(0, N=0), "expected N to be a whole number from 1 to 1,000,000, got 0"),
+        (lambda m: m.similar_items(0, N=2.5), "expected N to be a whole number from 1 to 1,000,000, got 2.5"),
         (lambda m: m.similar_users(60), "expected user ids from 0 to 59, got 60"),
-        (lambda m: m.similar_users(0, N=-1), "expected N to be a whole number of at least 1, got -1"),
+        (lambda m: m.similar_users(0, N=-1), "expected N to be a whole number from 1 to 1,000,000, got -1"),
         (lambda m: m.similar_users(0, users=[60]), "expected user ids from 0 to 59, got 60"),
         (lambda m: m.coclusters(1.0), "probability"),
         (lambda m: m.coclusters(2.0), "probability"),
@@ -724,3 +725,39 @@ def test_parameters_set_for_the_next_fit_do_not_change_this_one(bought: np.ndarr
     np.testing.assert_array_equal(all_pairs(model), table)
     np.testing.assert_array_equal(model.recommend(np.arange(60))[0], ids)
     np.testing.assert_array_equal(model.fold_in(bought[:3]).toarray(), folded)
+
+
+def test_a_table_of_pandas_gives_the_names() -> None:
+    import pandas as pd
+
+    table = pd.DataFrame([[1, 1, 0], [1, 1, 1]], index=["Acme", "Bolt"], columns=["nut", "bolt", "saw"])
+    model = OCuLaR(n_coclusters=1, regularization=0.1, tol=0.0, max_iter=30, random_state=0).fit(table)
+    text = model.explain(0, 2).text()
+    assert text.startswith("saw is recommended to Acme with confidence")
+    assert "Acme has purchased" in text
+    assert "(e.g., Bolt) also bought saw." in text
+
+
+def test_the_least_value_of_the_fit_stays(tmp_path: Path) -> None:
+    ratings = np.array([[3, 3, 0], [3, 3, 5], [0, 1, 5]])
+    model = OCuLaR(n_coclusters=1, regularization=0.1, tol=0.0, max_iter=30, min_value=3, random_state=0).fit(ratings)
+    before = model.fold_in(ratings).toarray()
+    model.set_params(min_value=6)
+    assert np.array_equal(model.fold_in(ratings).toarray(), before)
+    model.save(tmp_path / "model")
+    assert ocular.load(tmp_path / "model").min_value == 3
+
+
+def test_a_refused_fit_keeps_the_number_of_items() -> None:
+    model = OCuLaR(n_coclusters=1, regularization=0.1, tol=0.0, max_iter=5, random_state=0).fit(np.eye(3))
+    with pytest.raises(DataError, match="expected values 0 or 1"):
+        model.fit(np.full((2, 7), 3.0))
+    assert model.n_features_in_ == 3
+
+
+def test_reasons_with_the_same_evidence_are_told_once() -> None:
+    bought = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1]])
+    model = OCuLaR(n_coclusters=8, regularization=0.01, tol=0.0, max_iter=50, random_state=0).fit(bought)
+    explanation = model.explain(0, 2)
+    assert len(explanation.reasons) > 1  # several co-clusters, one story
+    assert explanation.text().count("\n") == 1

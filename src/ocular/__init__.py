@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Interactions", "OCuLaR", "__version__", "load"]
 
-# NumPy, SciPy, scikit-learn and Numba take most of a second to import: only when something is used
+# NumPy, SciPy, scikit-learn, polars and Numba take a second or two to import: only when something is used
 _HOMES = {"Interactions": "ocular.data.interactions", "OCuLaR": "ocular.model", "load": "ocular.model"}
 
 

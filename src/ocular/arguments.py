@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from ocular.errors import ConfigError, DataError
 from ocular.solver.config import GIVEN, INITS
 
+MOST = 1_000_000  # recommendations at once: memory goes with it
+
 
 def given_start(init: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """A start that the user gave: memberships of users and of items."""
@@ -33,9 +35,17 @@ def start_name(init: Any) -> str:
     return GIVEN + digest.hexdigest()
 
 
+def frame_labels(X: Any) -> dict[str, list[str]]:
+    """The names of a pandas table of clients × products; none of anything else."""
+    if not (hasattr(X, "columns") and hasattr(X, "index")):
+        return {}
+    named = {"user_labels": [str(name) for name in X.index], "item_labels": [str(name) for name in X.columns]}
+    return {side: names for side, names in named.items() if len(set(names)) == len(names)}
+
+
 def check_count(N: object) -> None:
-    if not isinstance(N, int | np.integer) or isinstance(N, bool) or N < 1:
-        raise ConfigError(f"expected N to be a whole number of at least 1, got {N!r}")
+    if not isinstance(N, int | np.integer) or isinstance(N, bool) or not 1 <= N <= MOST:
+        raise ConfigError(f"expected N to be a whole number from 1 to {MOST:,}, got {N!r}")
 
 
 def single_id(ids: NDArray[np.int64], kind: str) -> int:

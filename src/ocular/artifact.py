@@ -174,6 +174,14 @@ def _table(labels: NDArray[Any], attributes: Mapping[str, NDArray[Any]]) -> byte
 
 def _read_table(content: bytes) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
     table = pl.read_parquet(io.BytesIO(content))
-    columns = {name: table[name].to_numpy() for name in table.columns}
+    columns = {name: _column(table[name]) for name in table.columns}
     labels = columns.pop(LABEL)
     return labels, {name.removeprefix("attribute:"): values for name, values in columns.items()}
+
+
+def _column(values: pl.Series) -> NDArray[Any]:
+    if not values.null_count():
+        return values.to_numpy()
+    column = np.empty(len(values), dtype=object)  # None where it is not known, as it was
+    column[:] = values.to_list()
+    return column

@@ -13,6 +13,10 @@ class ConfigError(OcularError, ValueError):
     """A parameter has a value that makes no sense."""
 
 
+class FitError(OcularError, ArithmeticError):
+    """A fit left the range of numbers it can be computed in."""
+
+
 class UnknownNameError(OcularError, LookupError):
     """A client, product or column that is not there; the message names the nearest ones."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ocular.arguments import allowed_rows, check_count, checked_ids, given_start, single_id, start_name
+from ocular.arguments import allowed_rows, check_count, checked_ids, frame_labels, given_start, single_id, start_name
 from ocular.artifact import read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
@@ -75,7 +75,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     n_threads : int, optional
         All cores by default. The result has the same bytes for any number.
     random_state : int, RandomState or None
-        Seed of the start.
+        Seed of the start. A fit that is to go on from a checkpoint needs a number, or None.
     verbose : bool
         Show a progress bar.
 
@@ -164,6 +164,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         ends with the same factors as one that was never stopped. Ctrl-C ends the fit after the running sweep.
         """
         config = self.config()
+        if isinstance(self.random_state, np.random.RandomState):
+            config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions = self._read(X)
         given = None if isinstance(self.init, str) else given_start(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
@@ -195,6 +197,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.interactions_ = interactions
         self.config_ = config
+        self.min_value_ = self.min_value
         self.converged_ = result.converged
         self._learn(result.state)
         return self
@@ -205,8 +208,14 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             self.n_features_in_ = X.n_items
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
         else:
-            checked = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-            interactions = Interactions.from_matrix(checked, min_value=self.min_value)
+            before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
+            try:
+                checked = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+                interactions = Interactions.from_matrix(checked, min_value=self.min_value, **frame_labels(X))
+            except ValueError:
+                # refused: a model fitted before stays what it was
+                self.__dict__.update({name: value for name, value in before.items() if value is not None})
+                raise
         if interactions.nnz == 0:
             raise DataError(
                 f"expected at least one positive, got none in {interactions.n_users} × {interactions.n_items}"
@@ -222,7 +231,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ConfigError(f"expected min_value to be a number or None, got {least!r}")
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
-            seed = int(seed.randint(2**31))
+            seed = None  # drawn when a fit begins
         elif seed is not None and (not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0):
             raise ConfigError(f"expected random_state to be a whole number, a RandomState or None, got {seed!r}")
         return FitConfig(
@@ -252,7 +261,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ = list(state.history)
         self.objective_ = self.history_[-1]
         self.n_iter_ = len(self.history_)
-        self.__dict__.pop("_scorer", None)  # of an earlier fit
+        for derived in ("_scorer", "_members", "_working_items"):
+            self.__dict__.pop(derived, None)  # of an earlier fit
 
     # ------------------------------------------------------------------------------------------- recommending
 
@@ -269,10 +279,11 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         The N most probable items of a user (1-D) or of many users (2-D): (ids, probabilities), best first.
 
-        `user_items` holds what the users have, a row for each id of `userid` or one for every fitted user; what was
-        fitted by default. `recalculate_user` folds those rows in instead of using the fitted memberships. `items`
-        restricts the choice, `filter_items` leaves some out. Users are scored in blocks: nothing of the size
-        users × items is built. Where fewer than N items are left, ids are −1 and probabilities nan.
+        `user_items` holds what the users have, by default what was fitted: a row for each id of `userid`, as in
+        implicit; a matrix with another number of rows must have one for every fitted user. `recalculate_user` folds
+        those rows in instead of using the fitted memberships. `items` restricts the choice, `filter_items` leaves some
+        out. Users are scored one after the other: nothing of the size users × items is built. Where fewer than N items
+        are left, ids are −1 and probabilities nan.
         Items of equal probability (all, for a user without history) come by popularity.
         """
         check_is_fitted(self)
@@ -348,13 +359,13 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def rows_(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        members: NDArray[np.bool_] = memberships(self.user_factors_, self.item_factors_)[0].toarray().T > 0
+        members: NDArray[np.bool_] = self._members[0].toarray().T > 0
         return members
 
     @property
     def columns_(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        members: NDArray[np.bool_] = memberships(self.user_factors_, self.item_factors_)[1].toarray().T > 0
+        members: NDArray[np.bool_] = self._members[1].toarray().T > 0
         return members
 
     # ------------------------------------------------------------------------------------------ saving
@@ -364,7 +375,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         about = {
             "parameters": asdict(self.config_),  # those of the fit, whatever set_params did since
-            "min_value": None if self.min_value is None else float(self.min_value),
+            "min_value": None if self.min_value_ is None else float(self.min_value_),
             "fit": {"bias": float(self.bias_), "history": self.history_, "converged": self.converged_},
             "data": {"clients": self.interactions_.n_users, "products": self.interactions_.n_items,
                      "pairs": self.interactions_.nnz},
@@ -382,20 +393,30 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return self.config_.background + self.bias_
 
     @cached_property
+    def _members(self) -> tuple[sp.csc_array, sp.csc_array]:
+        return memberships(self.user_factors_, self.item_factors_)
+
+    @cached_property
     def _scorer(self) -> Scorer:
         popularity = self.interactions_.by_item.degrees
         return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self.config_.threads)
 
     def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
         config, K = self.config_, self.config_.n_coclusters
-        working = np.zeros((self.interactions_.n_items, config.width), dtype=np.float32)
-        working[:, :K] = self.item_factors_.toarray()
-        if config.bias:
-            working[:, K] = BIAS_COLUMN
-            working[:, K + 1] = self.item_bias_ / BIAS_COLUMN
-        users = fold_in(rows, working, config, self.bias_)
+        users = fold_in(rows, self._working_items, config, self.bias_)
         bias = BIAS_COLUMN * users[:, K] if config.bias else np.zeros(len(rows), dtype=np.float32)
         return sp.csr_array(users[:, :K]), bias
+
+    @cached_property
+    def _working_items(self) -> NDArray[np.float32]:
+        """Item memberships and biases as the solver works on them."""
+        K = self.config_.n_coclusters
+        working = np.zeros((self.interactions_.n_items, self.config_.width), dtype=np.float32)
+        working[:, :K] = self.item_factors_.toarray()
+        if self.config_.bias:
+            working[:, K] = BIAS_COLUMN
+            working[:, K + 1] = self.item_bias_ / BIAS_COLUMN
+        return working
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
         return checked_ids(ids, self.interactions_.n_users, "user")
@@ -408,7 +429,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _matrix_rows(self, user_items: Any) -> Adjacency:
         given = isinstance(user_items, Interactions)
-        rows = user_items if given else Interactions.from_matrix(user_items, min_value=self.min_value)
+        rows = user_items if given else Interactions.from_matrix(user_items, min_value=self.min_value_)
         if rows.n_items != self.interactions_.n_items:
             raise DataError(f"expected a column for each of {self.interactions_.n_items} items, got {rows.n_items}")
         return rows.by_user
@@ -436,6 +457,7 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
             parameters["init"] = "auto"
         model = OCuLaR(**{name: parameters[name] for name in OCuLaR().get_params() if name in parameters})
         model.config_ = config
+        model.min_value_ = model.min_value
         model.interactions_ = interactions
         model.n_features_in_ = interactions.n_items
         for side, n in (("user", interactions.n_users), ("item", interactions.n_items)):

@@ -52,12 +52,11 @@ class Scorer:
         if owned is None:
             owned = Adjacency(np.zeros(n_rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
         open_items = np.ones(n_items, dtype=np.bool_) if allowed is None else allowed[self._order]
-        pool = RowPool(self._n_threads if n_rows > 64 else 1)
-        pool.run(
-            _rank, rows, rows.indptr, rows.indices, users.data, *self._members, self._base, self._place,
-            owned.indptr, owned.indices, open_items, ids, scores,
-        )  # fmt: skip
-        pool.close()
+        with RowPool(self._n_threads if n_rows > 64 else 1) as pool:
+            pool.run(
+                _rank, rows, rows.indptr, rows.indices, users.data, *self._members, self._base, self._place,
+                owned.indptr, owned.indices, open_items, ids, scores,
+            )  # fmt: skip
         found = ids >= 0
         ids[found] = self._order[ids[found]]
         return ids, scores
@@ -68,10 +67,12 @@ def nearest(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The n rows whose memberships point most in the direction of `row`, itself first: (ids, cosines)."""
     norms = np.sqrt(np.asarray(factors.multiply(factors).sum(axis=1, dtype=np.float64)).ravel())
-    cosines = (factors @ factors[[row]].toarray()[0]) / np.maximum(norms * norms[row], 1e-12)
+    cosines = (factors @ factors[[row]].toarray()[0] / np.maximum(norms * norms[row], 1e-12)).astype(np.float32)
+    cosines = np.minimum(cosines, np.float32(1))
+    cosines[row] = norms[row] > 0
     candidates = np.arange(len(norms)) if allowed is None else np.flatnonzero(allowed)
     # itself first even where another row points exactly the same way
-    order = np.lexsort((candidates, candidates != row, -np.round(cosines[candidates], 6)))[:n]
+    order = np.lexsort((candidates, candidates != row, -cosines[candidates]))[:n]
     ids = np.full(n, -1, dtype=np.int32)
     scores = np.full(n, np.nan, dtype=np.float32)
     ids[: len(order)] = candidates[order]
@@ -85,7 +86,8 @@ def _rank(
     member_ptr, members, member_strengths,  # items of each co-cluster, CSC
     base, place, owned_ptr, owned, allowed, ids, scores, first_row, last_row,
 ):  # fmt: skip
-    n_items, n = len(base), ids.shape[1]
+    n_items = len(base)
+    n = min(ids.shape[1], n_items)
     score = np.empty(n_items, np.float32)
     heap_scores, heap_items = np.empty(n, np.float32), np.empty(n, np.int32)
     for r in range(first_row, last_row):

@@ -30,7 +30,9 @@ def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())  # as any other file: temporary ones are for their owner only
         temporary.replace(path)
+        _flush(path.parent)
     except OSError as error:
         raise _not_written(path, error) from error
     finally:
@@ -67,7 +69,8 @@ def new_folder(path: Path) -> Iterator[Path]:
         yield fresh
         for file in fresh.iterdir():
             _flush(file)
-        fresh.chmod(0o755)
+        _flush(fresh)
+        fresh.chmod(0o777 & ~_umask())
         if path.exists():
             path.rename(old)
         fresh.rename(path)
@@ -80,6 +83,16 @@ def new_folder(path: Path) -> Iterator[Path]:
     finally:
         if fresh is not None:
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+def check_writable(path: Path) -> None:
+    """Raise what `write_file` would raise for this place, without writing anything."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise _not_written(path, error) from error
 
 
 def present(path: Path) -> Path:
@@ -112,6 +125,12 @@ def digest(path: Path) -> str:
 
 def _old_name(path: Path) -> Path:
     return path.parent / f".{path.name}.old"
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def _flush(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ Dory,oar,25,2024-01-06
 Eel,rope,8,2024-01-06
 Eel,oar,24,2024-01-06
 """
+README = Path(__file__).parents[2] / "README.md"
 COLUMNS = ("--client", "company", "--product", "sku")
 
 
@@ -103,6 +105,25 @@ def test_recommend_table_json_and_csv_agree(folder: Path) -> None:
     assert table[2].split()[:3] == ["Acme", "1", "saw"]
 
 
+def test_recommend_says_why(folder: Path) -> None:
+    shown = run("recommend", folder / "model", "--client", "Acme", "-n", 1, "--explain").stdout
+    assert "saw is recommended to Acme with confidence" in shown
+    assert "similar purchase history (e.g., Bolt & Co) also bought saw" in shown
+    as_json = json.loads(
+        run("recommend", folder / "model", "--client", "Acme", "-n", 1, "--explain", "--format", "json").stdout
+    )
+    assert as_json[0]["reason"] in shown
+
+
+def test_what_is_left_out_is_said(folder: Path) -> None:
+    (folder / "holes.csv").write_text(SALES + ",rope,1,\n")
+    arguments = ("--drop-missing", "--coclusters", 7, "--regularization", 0.1, "-o", folder / "holes")
+    done = run("fit", folder / "holes.csv", *COLUMNS, *arguments)
+    assert "note: left out 1 of 14 rows without 'company' or 'sku'" in done.stderr
+    assert "note: 7 co-clusters are more than there are clients or products" in done.stderr
+    assert "--drop-missing" in refused("fit", folder / "holes.csv", *COLUMNS, "-o", folder / "none")
+
+
 @pytest.mark.parametrize("name", ["all.csv", "all.parquet"])
 def test_recommend_all_writes_every_client(folder: Path, name: str) -> None:
     done = run("recommend", folder / "model", "--all", "-n", 9, "-o", folder / name)
@@ -155,6 +176,14 @@ def test_demo_shows_recommendations_with_reasons(tmp_path: Path) -> None:
     assert done.stdout.count("because:") == 3
     assert "Clients with similar purchase history" in done.stdout
     assert ocular.load(tmp_path / "model").interactions_.n_users == 800
+    # the README shows the first of them; digits may differ from one processor to another
+    shown = re.search(
+        r"```\n(.* is recommended to .*) with confidence (.*) because:", README.read_text(encoding="utf-8")
+    )
+    assert shown is not None
+    printed = re.search(re.escape(shown[1]) + r" with confidence (.*) because:", done.stdout)
+    assert printed is not None
+    assert float(printed[1]) == pytest.approx(float(shown[2]), abs=0.03)
 
 
 def test_ctrl_c_saves_the_best_state(tmp_path: Path) -> None:
@@ -175,7 +204,8 @@ def test_ctrl_c_saves_the_best_state(tmp_path: Path) -> None:
     assert "stopped after" in out
     assert "note: interrupted: the model keeps the state after sweep" in err
     assert ocular.load(tmp_path / "model").n_iter_ >= 1
-    assert not (tmp_path / "state").exists()
+    assert f"the same command goes on from {tmp_path / 'state'}" in out
+    assert (tmp_path / "state").exists()
 
 
 class TestBadInput:
@@ -196,10 +226,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("option", "value", "says"),
         [
-            ("--coclusters", 0, "expected n_coclusters to be a whole number of at least 1, got 0"),
-            ("--regularization", -1, "expected regularization to be a number of at least 0, got -1.0"),
-            ("--threads", 0, "expected n_threads to be a whole number of at least 1, got 0"),
-            ("--seed", -4, "expected random_state to be a whole number"),
+            ("--coclusters", 0, "expected --coclusters to be a whole number of at least 1, got 0"),
+            ("--regularization", -1, "expected --regularization to be a number of at least 0, at most 1e12, got -1.0"),
+            ("--threads", 0, "expected --threads to be a whole number of at least 1, got 0"),
+            ("--seed", -4, "expected --seed to be a whole number"),
         ],
     )
     def test_senseless_parameters(self, folder: Path, option: str, value: int, says: str) -> None:
@@ -211,6 +241,10 @@ class TestBadInput:
         (taken / "thesis.txt").write_text("years of work")
         assert "choose another name" in refused("fit", folder / "sales.csv", *COLUMNS, "-o", taken)
         assert (taken / "thesis.txt").read_text() == "years of work"
+
+    def test_checkpoint_inside_the_model_is_refused_before_the_fit(self, folder: Path) -> None:
+        arguments = ("--checkpoint", folder / "new" / "state", "-o", folder / "new")
+        assert "outside of the model folder" in refused("fit", folder / "sales.csv", *COLUMNS, *arguments)
 
     def test_no_model_there(self, tmp_path: Path) -> None:
         assert "manifest.json" in refused("recommend", tmp_path / "nothing", "--client", "Acme")

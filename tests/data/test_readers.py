@@ -203,7 +203,7 @@ class TestBrokenTextFiles:
 
     def test_unsupported_file(self, write: Write) -> None:
         message = refused(write("", "sales.xlsx"))
-        assert message == "expected .csv, .tsv, .txt (also .gz) or .parquet, got 'sales.xlsx'"
+        assert message == "expected .csv, .tsv, .txt (also .gz) or .parquet, got 'sales.xlsx'; save it as one of them"
 
 
 class TestMissingNames:

@@ -19,8 +19,11 @@ from support import learned_bytes, start_python, wait_for
 
 from ocular import OCuLaR
 from ocular.data.synthetic import skewed
-from ocular.errors import ArtifactError, OcularError
+from ocular.errors import ArtifactError, FitError, OcularError
 from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.config import FitConfig, State
+from ocular.solver.fit import run_fit
+from ocular.solver.initial import initial_state
 
 DATA = skewed(80, 50, 900, seed=4)
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -448,3 +451,41 @@ class TestInterrupt:
             model = estimator(max_iter=3).fit(DATA, callback=interrupt(at=3))
         assert model.n_iter_ == 3
         assert ["interrupted" in str(warning.message) for warning in caught] == [True]
+
+
+def test_a_checkpoint_that_can_not_be_written_is_refused_before_the_first_sweep(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file, not a folder")
+    seen: list[int] = []
+    with pytest.raises(ArtifactError, match="could not write"):
+        estimator(max_iter=3).fit(DATA, checkpoint=tmp_path / "taken" / "state", callback=lambda n, _: seen.append(n))
+    assert seen == []
+
+
+def test_a_disk_that_fills_up_does_not_cost_the_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fill_the_disk(*_: object) -> None:
+        monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.warns(RuntimeWarning, match="goes on without its checkpoint"):
+        model = estimator(max_iter=3).fit(DATA, checkpoint=tmp_path / "state", callback=fill_the_disk)
+    assert model.n_iter_ == 3
+
+
+def test_numbers_out_of_range_are_an_error_not_a_model() -> None:
+    class Broken:
+        def start(self, state: State) -> None:
+            self._state = state
+
+        def sweep(self) -> float:
+            return float("nan")
+
+        def state(self) -> State:
+            return self._state
+
+        def close(self) -> None: ...
+
+    config = FitConfig(n_coclusters=2, seed=0)
+    with pytest.raises(FitError, match="expected a finite objective, got nan in sweep 1"):
+        run_fit(DATA, config, Broken(), lambda: initial_state(DATA, config))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import Array, random_matrix
 
-from ocular.solver import objective
+from ocular.solver import kernels, objective
 from ocular.solver.objective import Parameters, RowProblem
 
 #         i0  i1  i2
@@ -221,3 +221,9 @@ def test_updating_the_overall_bias_of_a_full_matrix_in_relative_mode_stays_finit
     R = np.ones((3, 2))
     p = Parameters(np.ones((3, 1)), np.ones((2, 1)), np.zeros(3), np.zeros(2), 0.5)
     assert np.isfinite(objective.updated_bias(R, p, objective.user_weights(R, relative=True), 1e-4))
+
+
+def test_kernels_have_the_constants_of_the_definition() -> None:
+    """They are written out in both: Numba's cache does not see a change in another file."""
+    for name in ("MAX_STEP", "MIN_STEP", "MIN_CURVATURE", "RESOLUTION"):
+        assert getattr(kernels, name) == pytest.approx(getattr(objective, name), rel=1e-6)

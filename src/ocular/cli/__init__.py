@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import click
 
 from ocular.cli.demo import demo
 from ocular.cli.fit import fit
+from ocular.cli.present import Notes, as_options
 from ocular.cli.recommend import recommend
 from ocular.cli.synth import synth
 from ocular.errors import OcularError
@@ -33,8 +35,11 @@ for command in (fit, recommend, synth, demo):
 
 def main() -> None:
     """Entry point: every error that a user can mend is one line and exit code 2."""
+    notes = logging.getLogger("ocular")
+    notes.setLevel(logging.INFO)
+    notes.handlers = [Notes()]
     try:
         cli()
     except OcularError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {as_options(str(error))}", err=True)
         sys.exit(2)

@@ -54,7 +54,7 @@ def demo(output: Path) -> None:
     name = history.user_labels[users[0]]
     click.echo(f"\nThe model is in {output / 'model'}. Go on with:")
     program = "ocular" if shutil.which("ocular") else sys.argv[0]
-    click.echo(f'  {program} recommend {output / "model"} --client "{name}" -n 10')
+    click.echo(f'  {program} recommend {output / "model"} --client "{name}" -n 10 --explain')
 
 
 def _without_client(row: dict[str, object]) -> dict[str, object]:

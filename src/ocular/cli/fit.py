@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocular.cli.present import as_options
+
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
     from ocular.model import OCuLaR
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--tol", default=1e-4, show_default=True, help="Stop at this relative decrease of the objective.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the start.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state of a long fit.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
 def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> None:
     """
@@ -50,6 +52,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     A fit that is stopped with Ctrl-C saves its best state. One that was killed goes on from its --checkpoint.
     """
     from ocular.artifact import check_target
+    from ocular.errors import ConfigError
     from ocular.model import OCuLaR
 
     model = OCuLaR(
@@ -66,13 +69,26 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     # what can be refused is refused before the long part
     model.config()
     check_target(output)
+    if checkpoint is not None and output.resolve() in checkpoint.resolve().parents:
+        raise ConfigError(
+            f"expected the checkpoint outside of the model folder, got {checkpoint}; choose another place"
+        )
     interactions = _read(source, options)
     click.echo(f"read {interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs")
+    if model.n_coclusters > min(interactions.shape):
+        few = max(2, round(min(interactions.shape) ** 0.5))
+        click.echo(
+            f"note: {model.n_coclusters} co-clusters are more than there are clients or products; reasons get thin, "
+            f"try --coclusters {few} --regularization 1",
+            err=True,
+        )
     fit_and_report(model, interactions, checkpoint)
     model.save(output)
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
     click.echo(f"saved to {output}")
+    if checkpoint is not None and model.converged_:
+        checkpoint.unlink(missing_ok=True)
+    elif checkpoint is not None:
+        click.echo(f"the same command goes on from {checkpoint}")
 
 
 def fit_and_report(model: OCuLaR, interactions: Interactions, checkpoint: Path | None = None) -> None:
@@ -85,7 +101,7 @@ def fit_and_report(model: OCuLaR, interactions: Interactions, checkpoint: Path |
     ended = "converged" if model.converged_ else "stopped"
     click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}")
     for warning in caught:
-        click.echo(f"note: {warning.message}", err=True)
+        click.echo(f"note: {as_options(str(warning.message))}", err=True)
 
 
 def _read(source: str, options: dict[str, Any]) -> Interactions:

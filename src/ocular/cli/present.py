@@ -5,12 +5,44 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 Row = dict[str, Any]
+
+# what the library calls its parameters, and what the user typed
+OPTIONS = {
+    "drop_missing=True": "--drop-missing",
+    "min_value=": "--min-value",
+    "value=": "--value",
+    "n_coclusters": "--coclusters",
+    "regularization": "--regularization",
+    "n_threads": "--threads",
+    "random_state": "--seed",
+    "max_iter=": "--max-iter ",
+    "max_iter": "--max-iter",
+    "tol": "--tol",
+    "n_clients": "--clients",
+    "n_products": "--products",
+    "n_patterns": "--patterns",
+}
+_NAMES = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, OPTIONS)) + r")(?!\w*=)")
+
+
+def as_options(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    return _NAMES.sub(lambda found: OPTIONS[found[1]], message)
+
+
+class Notes(logging.Handler):
+    """Shows what the library logs as one line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"note: {as_options(record.getMessage())}", err=True)
 
 
 def format_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,15 +21,16 @@ CLIENTS_AT_ONCE = 10_000
 @click.option("--all", "everybody", is_flag=True, help="All clients; needs --output.")
 @click.option("-n", "count", default=5, show_default=True, type=click.IntRange(min=1), help="Products for each client.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="With --all: the CSV or Parquet file to write.")
+@click.option("--explain", is_flag=True, help="Say why: a reason with each product.")
 @format_option
 def recommend(
-    model: Path, clients: tuple[str, ...], everybody: bool, count: int, output: Path | None, form: str
+    model: Path, clients: tuple[str, ...], everybody: bool, count: int, output: Path | None, explain: bool, form: str
 ) -> None:
     """
     Recommend products from the model folder MODEL, most probable first.
 
     \b
-    ocular recommend model --client "Acme Ltd" -n 5
+    ocular recommend model --client "Acme Ltd" -n 5 --explain
     ocular recommend model --client "Acme Ltd" --format json
     ocular recommend model --all -n 10 -o recommendations.parquet
     """
@@ -44,24 +45,36 @@ def recommend(
         click.echo(f"wrote {written:,} recommendations to {output}")
         return
     users = [fitted.interactions_.user_index(name) for name in clients]
-    click.echo(render(recommendation_rows(fitted, users, count), form))
+    rows = recommendation_rows(fitted, users, count)
+    reasons = [_reason(fitted, row) for row in rows] if explain else []
+    if form != "table":
+        rows = [row | {"reason": reason} for row, reason in zip(rows, reasons, strict=True)] if explain else rows
+        reasons = []
+    click.echo("\n\n".join([render(rows, form), *reasons]))
 
 
 def recommendation_rows(model: OCuLaR, users: list[int], count: int) -> list[Row]:
     """One row a recommendation: client, rank, product, confidence."""
+    from ocular.data.interactions import plain
+
     history = model.interactions_
-    ids, probabilities = model.recommend(users, N=count)
+    ids, probabilities = model.recommend(users, N=min(count, history.n_items))
     return [
         {
-            "client": _plain(history.user_labels[user]),
+            "client": plain(history.user_labels[user]),
             "rank": rank + 1,
-            "product": _plain(history.item_labels[item]),
+            "product": plain(history.item_labels[item]),
             "confidence": round(float(probability), 6),
         }
         for user, found, scores in zip(users, ids, probabilities, strict=True)
         for rank, (item, probability) in enumerate(zip(found, scores, strict=True))
         if item >= 0
     ]
+
+
+def _reason(model: OCuLaR, row: Row) -> str:
+    history = model.interactions_
+    return model.explain(history.user_index(row["client"]), history.item_index(row["product"])).text()
 
 
 def _write_all(model: OCuLaR, count: int, output: Path) -> int:
@@ -76,6 +89,7 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
     if output.suffix not in {".csv", ".parquet"}:
         raise ConfigError(f"expected an output file .csv or .parquet, got {output.name!r}")
     history = model.interactions_
+    count = min(count, history.n_items)
     clients, products = pl.Series(history.user_labels.tolist()), pl.Series(history.item_labels.tolist())
     blocks = []
     for first in tqdm(range(0, history.n_users, CLIENTS_AT_ONCE), unit="block", disable=None):
@@ -95,7 +109,3 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
     table = pl.concat(blocks)
     write_table(output, table)
     return len(table)
-
-
-def _plain(label: Any) -> Any:
-    return label if isinstance(label, str) else int(label)

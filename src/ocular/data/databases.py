@@ -28,6 +28,7 @@ def sql_frame(query: str, url: str, names: Sequence[str]) -> pl.DataFrame:
         raise DataError("expected a database URL that starts with sqlite:/// or postgresql://, got another")
     address = _sqlite_address(url) if scheme == "sqlite" else _postgres_address(url)
     try:
+        import_module("pyarrow")
         driver = import_module(f"{_DRIVERS[scheme]}.dbapi")
     except ImportError:
         raise MissingExtraError(

@@ -278,6 +278,11 @@ class Interactions:
         return f"Interactions({self.n_users:,} clients × {self.n_items:,} products, {self.nnz:,} pairs)"
 
 
+def plain(label: Any) -> Any:
+    """A name as Python knows it: JSON does not take NumPy's numbers."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
 def _as_indices(values: ArrayLike, kind: str) -> NDArray[np.int64]:
     given = np.asarray(values)
     if given.size and not np.issubdtype(given.dtype, np.integer):

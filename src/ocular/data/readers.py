@@ -80,7 +80,7 @@ def read(
     if kind in ("csv", "tsv", "txt"):
         frame, locate = text_frame(path, columns.names)
         return to_interactions(frame, columns, locate)
-    raise DataError(f"expected .csv, .tsv, .txt (also .gz) or .parquet, got {path.name!r}")
+    raise DataError(f"expected .csv, .tsv, .txt (also .gz) or .parquet, got {path.name!r}; save it as one of them")
 
 
 def read_sql(query: str, url: str, **columns: Any) -> Interactions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError, UnknownNameError
+
+_log = logging.getLogger("ocular")
 
 Locate = Callable[[int], str]  # row of a frame -> where the user finds it: "sales.csv, line 7"
 
@@ -70,6 +73,7 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
                 f"{_first(missing, locate)}: expected {columns.client!r} and {columns.product!r} in every row, "
                 f"got {missing.sum():,} without; fill them in, or pass drop_missing=True to leave them out"
             )
+        _log.info("left out %d of %d rows without %r or %r", missing.sum(), n_rows, columns.client, columns.product)
         # before anything else is looked at: what such a row holds is often a total or a remark
         frame, clients, products = frame.filter(~missing), clients.filter(~missing), products.filter(~missing)
         locate = _after_dropping(missing, locate)
@@ -84,6 +88,7 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
     }
     if columns.value is not None:
         positive = _positives(frame[columns.value], columns.min_value, locate)
+        _log.info("%d of %d rows are purchases by %r", positive.sum(), len(frame), columns.value)
         frame, clients, products = frame.filter(positive), clients.filter(positive), products.filter(positive)
         amounts = {part: values.filter(positive) for part, values in amounts.items()}
     if frame.is_empty():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ocular.data.interactions import Interactions
+from ocular.data.interactions import Interactions, plain
 
 EXAMPLES = 3  # names in a sentence
 
@@ -40,7 +40,7 @@ class Explanation:
         client, product = data.user_labels[self.user], data.item_labels[self.item]
         opening = "was bought by" if self.owned else "is recommended to"
         head = f"{product} {opening} {client} with confidence {self.confidence:.2f}"
-        told = [reason for reason in self.reasons if reason.owned_items and reason.similar_users]
+        told = self._distinct_reasons()
         if not told:
             return f"{head}; the model has no co-cluster to name as the reason."
         lines: list[str] = []
@@ -54,23 +54,34 @@ class Explanation:
             )
         if len(told) > most:
             rest = sum(reason.contribution for reason in told[most:]) / sum(reason.contribution for reason in told)
-            lines.append(f"- {len(told) - most} weaker reasons are left out; they make up {rest:.0%} of the case.")
+            left = "1 weaker reason is" if len(told) == most + 1 else f"{len(told) - most} weaker reasons are"
+            lines.append(f"- {left} left out: {rest:.0%} of the case.")
         return "\n".join([f"{head} because:", *lines])
+
+    def _distinct_reasons(self) -> list[Reason]:
+        """Co-clusters with the same purchases and the same clients are one reason to a reader."""
+        groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Reason]] = {}
+        for reason in self.reasons:
+            if reason.owned_items and reason.similar_users:
+                evidence = tuple(sorted(reason.owned_items)), tuple(sorted(reason.similar_users))
+                groups.setdefault(evidence, []).append(reason)
+        merged = [replace(same[0], contribution=sum(r.contribution for r in same)) for same in groups.values()]
+        return sorted(merged, key=lambda reason: -reason.contribution)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values with names, ready for JSON."""
         users, items = self.interactions.user_labels, self.interactions.item_labels
         return {
-            "client": _plain(users[self.user]),
-            "product": _plain(items[self.item]),
+            "client": plain(users[self.user]),
+            "product": plain(items[self.item]),
             "confidence": self.confidence,
             "owned": self.owned,
             "reasons": [
                 {
                     "cocluster": reason.cocluster,
                     "contribution": reason.contribution,
-                    "owned_items": [_plain(items[i]) for i in reason.owned_items],
-                    "similar_users": [_plain(users[u]) for u in reason.similar_users],
+                    "owned_items": [plain(items[i]) for i in reason.owned_items],
+                    "similar_users": [plain(users[u]) for u in reason.similar_users],
                 }
                 for reason in self.reasons
             ],
@@ -103,10 +114,7 @@ def _strongest(rows: list[int], factors: sp.csc_array, c: int) -> list[int]:
 
 
 def _join(names: list[str]) -> str:
-    if len(names) <= EXAMPLES:
-        return ", ".join(names)
-    return f"{', '.join(names[:EXAMPLES])} and {len(names) - EXAMPLES} more"
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    shown, rest = names[:EXAMPLES], len(names) - EXAMPLES
+    if rest > 0:
+        shown.append(f"{rest} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

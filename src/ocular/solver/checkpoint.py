@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError
 from ocular.solver.config import FitConfig, State
-from ocular.storage import write_file
+from ocular.storage import check_writable, write_file
 
 FORMAT, VERSION = "ocular-checkpoint", 1
 # these may change between a fit and its continuation; they do not change what a sweep does
@@ -51,12 +53,17 @@ class Saver:
         }
         self._saved_at = time.monotonic()
         self._saved_sweep = 0
+        check_writable(checkpoint.path)  # now, not after the first minutes of sweeps
 
     def load(self) -> State | None:
         """The state to go on from; None if there is no checkpoint yet."""
         path = self._checkpoint.path
         if not path.exists():
             return None
+        if not zipfile.is_zipfile(path):
+            raise ArtifactError(
+                f"{path} is not a readable checkpoint; choose another file, or delete it if it is a broken one"
+            )
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 self._check(path, json.loads(arrays["meta"].tobytes()))
@@ -73,7 +80,9 @@ class Saver:
         return state
 
     def _check(self, path: Path, meta: dict[str, Any]) -> None:
-        if meta.get("format") != FORMAT or meta.get("version", 0) > VERSION:
+        if meta.get("format") != FORMAT:
+            raise ArtifactError(f"{path} is not a checkpoint; choose another file")
+        if meta.get("version", 0) > VERSION:
             raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
         if meta["data"] != self._meta["data"]:
             raise ArtifactError(f"{path} belongs to another purchase history; delete it or choose another file")
@@ -90,20 +99,24 @@ class Saver:
         return by_sweeps or by_time
 
     def save(self, state: State) -> None:
+        """A disk that is full now is no reason to lose the fit: that is a warning."""
         meta = json.dumps(self._meta).encode()
-        write_file(
-            self._checkpoint.path,
-            lambda file: np.savez(
-                file,
-                meta=np.frombuffer(meta, dtype=np.uint8),
-                user_factors=state.user_factors,
-                item_factors=state.item_factors,
-                user_steps=state.user_steps,
-                item_steps=state.item_steps,
-                bias=np.float64(state.bias),
-                history=np.array(state.history),
-            ),
-        )
+        try:
+            write_file(
+                self._checkpoint.path,
+                lambda file: np.savez(
+                    file,
+                    meta=np.frombuffer(meta, dtype=np.uint8),
+                    user_factors=state.user_factors,
+                    item_factors=state.item_factors,
+                    user_steps=state.user_steps,
+                    item_steps=state.item_steps,
+                    bias=np.float64(state.bias),
+                    history=np.array(state.history),
+                ),
+            )
+        except ArtifactError as error:
+            warnings.warn(f"the fit goes on without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
         self._saved_at, self._saved_sweep = time.monotonic(), len(state.history)
 
 

@@ -48,11 +48,11 @@ class FitConfig:
             whole("n_threads", 1)
         if self.seed is not None:
             whole("seed", 0)
-        number("regularization", "of at least 0", lambda x: x >= 0)
+        number("regularization", "of at least 0, at most 1e12", lambda x: 0 <= x <= 1e12)
         number("tol", "of at least 0", lambda x: x >= 0)
         number("background", "between 1e-12 and 1", lambda x: 1e-12 <= x <= 1)
-        number("beta", "between 0 and 1", lambda x: 0 < x < 1)
-        number("sigma", "between 0 and 1", lambda x: 0 < x < 1)
+        number("beta", "from 0.01 to 0.99", lambda x: 0.01 <= x <= 0.99)
+        number("sigma", "from 0.0001 to 0.99", lambda x: 0.0001 <= x <= 0.99)
         for name in ("relative", "bias"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise ConfigError(f"expected {name} to be True or False, got {getattr(self, name)!r}")

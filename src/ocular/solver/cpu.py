@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,12 @@ class RowPool:
         if self._helpers is not None:
             self._helpers.shutdown()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def column_sums(table: NDArray[np.float32], pool: RowPool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
@@ -66,6 +72,7 @@ def step_rows(
     config: FitConfig,
     rows: NDArray[np.float32],
     other: NDArray[np.float32],
+    other_sum: NDArray[np.float32],
     positives: Adjacency,
     row_weights: NDArray[np.float32],
     other_weights: NDArray[np.float32],
@@ -83,10 +90,9 @@ def step_rows(
     if config.bias:
         free[bias_column] = 1.0
     pool.run(
-        kernels.update_rows, positives, rows, other, column_sums(other, pool)[0].astype(np.float32),
-        positives.indptr, positives.indices, row_weights, other_weights, ridge, free,
-        np.float32(config.background + bias), steps, values,
-        np.float32(config.beta), config.sigma, config.line_search == "scaled",
+        kernels.update_rows, positives, rows, other, other_sum, positives.indptr, positives.indices, row_weights,
+        other_weights, ridge, free, np.float32(config.background + bias), steps, values, np.float32(config.beta),
+        config.sigma, config.line_search == "scaled",
     )  # fmt: skip
 
 
@@ -116,15 +122,18 @@ class CpuBackend:
         s, config = self._state, self._config
         if config.bias:
             s.bias = self._updated_bias()
+        user_sum = column_sums(s.user_factors, self._pool)[0].astype(np.float32)
         step_rows(
-            self._pool, config, s.item_factors, s.user_factors, self._by_item, self._item_weights, self._user_weights,
-            s.item_steps, self._item_values, s.bias, bias_column=config.n_coclusters + 1,
+            self._pool, config, s.item_factors, s.user_factors, user_sum, self._by_item, self._item_weights,
+            self._user_weights, s.item_steps, self._item_values, s.bias, bias_column=config.n_coclusters + 1,
         )  # fmt: skip
+        item_sum, item_squares = column_sums(s.item_factors, self._pool)
         step_rows(
-            self._pool, config, s.user_factors, s.item_factors, self._by_user, self._user_weights, self._item_weights,
-            s.user_steps, self._user_values, s.bias, bias_column=config.n_coclusters,
+            self._pool, config, s.user_factors, s.item_factors, item_sum.astype(np.float32), self._by_user,
+            self._user_weights, self._item_weights, s.user_steps, self._user_values, s.bias,
+            bias_column=config.n_coclusters,
         )  # fmt: skip
-        penalty = float(column_sums(s.item_factors, self._pool)[1][: config.n_coclusters].sum())
+        penalty = float(item_squares[: config.n_coclusters].sum())
         likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
         return likelihood + config.regularization * penalty
 
@@ -150,30 +159,30 @@ def fold_in(
     `item_factors` are the working arrays of a fit, bias columns included.
     """
     n_items, K = len(item_factors), config.n_coclusters
-    pool = RowPool(config.threads)
     rows = np.zeros((len(positives), config.width), dtype=np.float32)
-    pool.run(kernels.sum_neighbours, positives, item_factors, positives.indptr, positives.indices, rows)
-    rows[:, K:] = 0.0
-    # the sum of what is owned, scaled to a mean affinity of 1 with it
-    norms = np.einsum("rk,rk->r", rows, rows, dtype=np.float64)
-    rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
-    if config.bias:
-        rows[:, K + 1] = BIAS_COLUMN
     weights = user_weights(positives, n_items, config.relative)
     item_weights = np.ones(n_items, dtype=np.float32)
     steps, values = np.ones(len(rows), dtype=np.float32), np.full(len(rows), np.inf)
-    moving = np.arange(len(rows))
-    for _ in range(FOLD_IN_STEPS):
-        # each row goes on until it stands still by itself, so that its result does not depend on the others
-        f, s, v = rows[moving], steps[moving], values[moving]
-        step_rows(
-            pool, config, f, item_factors, positives.take(moving), weights[moving], item_weights, s, v, bias,
-            bias_column=K,
-        )  # fmt: skip
-        still = values[moving] - v <= FOLD_IN_TOLERANCE * np.abs(v)
-        rows[moving], steps[moving], values[moving] = f, s, v
-        moving = moving[~still]
-        if len(moving) == 0:
-            break
-    pool.close()
+    with RowPool(config.threads if len(rows) > 1 else 1) as pool:
+        pool.run(kernels.sum_neighbours, positives, item_factors, positives.indptr, positives.indices, rows)
+        rows[:, K:] = 0.0
+        # the sum of what is owned, scaled to a mean affinity of 1 with it
+        norms = np.einsum("rk,rk->r", rows, rows, dtype=np.float64)
+        rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
+        if config.bias:
+            rows[:, K + 1] = BIAS_COLUMN
+        item_sum = column_sums(item_factors, pool)[0].astype(np.float32)
+        moving = np.arange(len(rows))
+        for _ in range(FOLD_IN_STEPS):
+            # each row goes on until it stands still by itself, so that its result does not depend on the others
+            f, s, v = rows[moving], steps[moving], values[moving]
+            step_rows(
+                pool, config, f, item_factors, item_sum, positives.take(moving), weights[moving], item_weights, s, v,
+                bias, bias_column=K,
+            )  # fmt: skip
+            still = values[moving] - v <= FOLD_IN_TOLERANCE * np.abs(v)
+            rows[moving], steps[moving], values[moving] = f, s, v
+            moving = moving[~still]
+            if len(moving) == 0:
+                break
     return rows

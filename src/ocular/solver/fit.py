@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -10,8 +12,11 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ocular.data.interactions import Interactions
+from ocular.errors import FitError
 from ocular.solver.checkpoint import Checkpoint, Saver
 from ocular.solver.config import Backend, FitConfig, State
+
+_log = logging.getLogger("ocular")
 
 Callback = Callable[[int, float], object]  # (sweep, objective)
 
@@ -41,6 +46,8 @@ def run_fit(
     """
     saver = None if checkpoint is None else Saver(checkpoint, interactions, config)
     saved = None if saver is None else saver.load()
+    if saved is not None and checkpoint is not None:
+        _log.info("going on from %s after sweep %d", checkpoint.path, len(saved.history))
     state = start() if saved is None else saved
     history = state.history
     backend.start(state)
@@ -48,7 +55,12 @@ def run_fit(
     interrupted = False
     with _interrupt_between_sweeps() as wanted:
         while not converged and not interrupted and len(history) < config.max_iter:
-            history.append(backend.sweep())
+            objective = backend.sweep()
+            if not math.isfinite(objective):
+                raise FitError(
+                    f"expected a finite objective, got {objective} in sweep {len(history) + 1}; lower regularization"
+                )
+            history.append(objective)
             if callback is not None:
                 callback(len(history), history[-1])
             converged = _has_converged(history, config.tol)

@@ -7,8 +7,8 @@ knows what is popular. They differ in which co-clusters a row leans to:
 - `random`: to all, by chance;
 - `overlap` (what `auto` means): random weights on items become users who own unusually much of that weight, those
   become the items unusually often owned by them, those again users. "Unusual" is a z-score above 0.75; rows that are
-  usual in every way lean to all. Three passes over the data, together about half a sweep, save five to ten sweeps:
-  benchmarks/start.py has the comparison.
+  usual in every way lean to all. Three passes over the data, which a short fit makes good many times; a long one on
+  sparse data ends a little better from `random`. benchmarks/start.py has the comparison, docs/solver.md the numbers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ocular.solver.cpu import RowPool
 
 Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster
+LARGEST = 1e4  # membership that a start may have
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
 
 
@@ -33,8 +34,10 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
     K = config.n_coclusters
     if given is not None:
         for side, rows, n in (("user", given[0], n_users), ("item", given[1], n_items)):
-            if rows.shape != (n, K) or not np.isfinite(rows).all() or (rows < 0).any():
-                raise DataError(f"expected {side} memberships of shape {(n, K)}, not negative, got shape {rows.shape}")
+            if rows.shape != (n, K):
+                raise DataError(f"expected {side} memberships of shape {(n, K)}, got shape {rows.shape}")
+            if not ((rows >= 0) & (rows <= LARGEST)).all():
+                raise DataError(f"expected {side} memberships from 0 to {LARGEST:g}, got others; scale them down")
         users, items = given
     elif config.init == "random":
         generator = np.random.default_rng(config.seed)
@@ -60,14 +63,13 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
 
 
 def _overlapping(interactions: Interactions, config: FitConfig) -> tuple[Array, Array]:
-    pool = RowPool(config.threads)
     by_user, by_item = interactions.by_user, interactions.by_item
     generator = np.random.default_rng(config.seed)
     items = generator.random((interactions.n_items, config.n_coclusters), dtype=np.float32)
-    users = _unusual_owners(items, by_item, by_user, pool)
-    items = _unusual_owners(users, by_user, by_item, pool)
-    users = _unusual_owners(items, by_item, by_user, pool)
-    pool.close()
+    with RowPool(config.threads) as pool:
+        users = _unusual_owners(items, by_item, by_user, pool)
+        items = _unusual_owners(users, by_user, by_item, pool)
+        users = _unusual_owners(items, by_item, by_user, pool)
     for rows in (users, items):
         rows[~rows.any(axis=1)] = 1.0  # zero on both sides would stay zero
     return users, items

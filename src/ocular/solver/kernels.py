@@ -9,8 +9,6 @@ compiler turns those into vector code and calls to the mathematics library not.
 import numpy as np
 from numba import njit
 
-from ocular.solver import objective
-
 BLOCK = 64  # neighbours at a time
 
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
@@ -18,8 +16,8 @@ SQRT2, LN2, HALF_LN2 = np.float32(2**0.5), np.float32(np.log(2)), np.float32(np.
 LOG2_E = np.float32(1 / np.log(2))
 LN2_HIGH, LN2_LOW = np.float32(0.693145751953125), np.float32(1.42860676533018e-06)  # their sum is ln 2
 MAX_AFFINITY = np.float32(80)  # e^-80 is still a normal float32
-MAX_STEP, MIN_STEP = np.float32(objective.MAX_STEP), np.float32(objective.MIN_STEP)
-MIN_CURVATURE, RESOLUTION = np.float32(objective.MIN_CURVATURE), objective.RESOLUTION
+# those of objective.py; written out, because Numba's cache does not see a change in another file
+MAX_STEP, MIN_STEP, MIN_CURVATURE, RESOLUTION = np.float32(1.5), np.float32(1e-20), np.float32(1e-3), 1e-7
 
 # The error model of NumPy: a check for division by zero would keep loops from becoming vector code.
 compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
