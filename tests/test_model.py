@@ -23,6 +23,7 @@ from ocular import Interactions, OCuLaR
 from ocular.data.splits import per_user_split
 from ocular.data.synthetic import Planted
 from ocular.errors import ConfigError, DataError, OcularError
+from ocular.explain.reasons import Explanation, Reason
 from ocular.solver import objective
 
 BACKGROUND = 1e-4
@@ -756,8 +757,9 @@ def test_a_refused_fit_keeps_the_number_of_items() -> None:
 
 
 def test_reasons_with_the_same_evidence_are_told_once() -> None:
-    bought = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1]])
-    model = OCuLaR(n_coclusters=8, regularization=0.01, tol=0.0, max_iter=50, random_state=0).fit(bought)
-    explanation = model.explain(0, 2)
-    assert len(explanation.reasons) > 1  # several co-clusters, one story
-    assert explanation.text().count("\n") == 1
+    history = Interactions.from_pairs([0, 1], [0, 1], user_labels=["Acme", "Bolt"], item_labels=["nut", "saw"])
+    twice = [Reason(cocluster, share, owned_items=[0], similar_users=[1]) for cocluster, share in ((3, 0.4), (7, 0.2))]
+    assert Explanation(0, 1, 0.45, twice, owned=False, interactions=history).text() == (
+        "saw is recommended to Acme with confidence 0.45 because:\n"
+        "- Acme has purchased nut. Clients with similar purchase history (e.g., Bolt) also bought saw."
+    )

@@ -64,7 +64,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     beta, sigma : float
         Line search: a step is multiplied by beta until it decreases Q by at least sigma times what the slope promises.
     init : {"auto", "overlap", "random"} or a pair of arrays
-        Start: see `ocular.solver.initial`; or (user memberships, item memberships) to go on from.
+        Start: see `ocular.solver.initial`; or (user memberships, item memberships) to go on from. On small data "auto"
+        tries several starts, whose sweeps do not count in n_iter_.
     line_search : {"scaled", "paper"}
         "scaled" divides the gradient by the Hessian's diagonal and remembers each row's step; "paper" restarts every
         search at beta with the plain gradient, as published.

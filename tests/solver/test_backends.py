@@ -28,7 +28,7 @@ Run = Callable[..., State]  # run(interactions, config, sweeps) -> the state aft
 
 R = random_matrix(60, 40)
 
-PLAIN = FitConfig(n_coclusters=5, regularization=0.5, seed=3, n_threads=1)
+PLAIN = FitConfig(n_coclusters=5, regularization=0.5, init="overlap", seed=3, n_threads=1)
 VARIANTS = {
     "ocular": PLAIN,
     "relative": replace(PLAIN, relative=True, regularization=2.0),
@@ -63,6 +63,18 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
 
 def data_of(R: Any) -> Interactions:
     return Interactions.from_matrix(np.asarray(R))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_usual_start_is_no_trap_on_small_data(seed: int) -> None:
+    """Two plain blocks: a single start now and then puts both co-clusters into the same one, and stays there."""
+    blocks = np.array(
+        [[1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 0, 1]]
+    )
+    state = initial_state(data_of(blocks), FitConfig(n_coclusters=2, regularization=0.1, seed=seed))
+    first, second = state.user_factors[:, :2].argmax(axis=1)[[0, 2]]
+    assert state.user_factors[:, :2].argmax(axis=1).tolist() == [first, first, second, second, second]
+    assert first != second
 
 
 def state_bytes(state: State) -> list[bytes]:

@@ -49,7 +49,7 @@ def every_sweep(path: Path) -> Checkpoint:
 
 
 def test_stops_when_the_relative_decrease_falls_below_tol() -> None:
-    model = estimator(tol=1e-3, max_iter=500).fit(DATA)
+    model = estimator(tol=1e-3, max_iter=500, init="overlap").fit(DATA)
     history = np.array(model.history_)
     falls = -np.diff(history) / history[:-1]
     assert model.converged_

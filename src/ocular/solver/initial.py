@@ -5,13 +5,18 @@ Every start gives users and items memberships in proportion to how often they oc
 knows what is popular. They differ in which co-clusters a row leans to:
 
 - `random`: to all, by chance;
-- `overlap` (what `auto` means): random weights on items become users who own unusually much of that weight, those
+- `overlap`: random weights on items become users who own unusually much of that weight, those
   become the items unusually often owned by them, those again users. "Unusual" is a z-score above 0.75; rows that are
   usual in every way lean to all. Three passes over the data, which a short fit makes good many times; a long one on
-  sparse data ends a little better from `random`. benchmarks/start.py has the comparison, docs/solver.md the numbers.
+  sparse data ends a little better from `random`.
+
+`auto` is `overlap`, and on small data, where a start can be a trap but sweeps cost nothing, the best of five starts of
+each kind after a few sweeps. benchmarks/start.py has the comparison, docs/solver.md the numbers.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +25,13 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import DataError
 from ocular.solver import kernels
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
-from ocular.solver.cpu import RowPool
+from ocular.solver.cpu import CpuBackend, RowPool
 
 Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster
 LARGEST = 1e4  # membership that a start may have
+SMALL = 1_000_000  # positives × co-clusters up to which several starts are tried; a sweep then takes milliseconds
+TRIES, TRY_SWEEPS = 5, 15
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
 
 
@@ -39,15 +46,13 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
             if not ((rows >= 0) & (rows <= LARGEST)).all():
                 raise DataError(f"expected {side} memberships from 0 to {LARGEST:g}, got others; scale them down")
         users, items = given
-    elif config.init == "random":
-        generator = np.random.default_rng(config.seed)
-        users = generator.random((n_users, K), dtype=np.float32)
-        items = generator.random((n_items, K), dtype=np.float32)
-        _scale_by_degree(users, items, interactions)
+    elif config.init == "auto" and interactions.nnz * K <= SMALL:
+        return _best_of_several(interactions, config)
     else:
-        users, items = _overlapping(interactions, config)
+        generator = np.random.default_rng(config.seed)
+        draw = _random if config.init == "random" else _overlapping
+        users, items = draw(interactions, config, generator)
         _scale_by_degree(users, items, interactions)
-
     state = State(
         _padded(users, config.width),
         _padded(items, config.width),
@@ -62,9 +67,28 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
     return state
 
 
-def _overlapping(interactions: Interactions, config: FitConfig) -> tuple[Array, Array]:
+def _best_of_several(interactions: Interactions, config: FitConfig) -> State:
+    """Of several starts of both kinds, the one whose objective is lowest after a few sweeps."""
+    config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
+    tries: list[tuple[float, int, State]] = []
+    backend = CpuBackend(interactions, config)
+    for seed in np.random.SeedSequence(config.seed).generate_state(TRIES):
+        for init in ("overlap", "random"):
+            state = initial_state(interactions, replace(config, init=init, seed=int(seed)))
+            backend.start(state)
+            objective = min(backend.sweep() for _ in range(TRY_SWEEPS))
+            tries.append((objective, len(tries), state))
+    backend.close()
+    return min(tries)[-1]
+
+
+def _random(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
+    users, items = ((n, config.n_coclusters) for n in interactions.shape)
+    return generator.random(users, dtype=np.float32), generator.random(items, dtype=np.float32)
+
+
+def _overlapping(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
     by_user, by_item = interactions.by_user, interactions.by_item
-    generator = np.random.default_rng(config.seed)
     items = generator.random((interactions.n_items, config.n_coclusters), dtype=np.float32)
     with RowPool(config.threads) as pool:
         users = _unusual_owners(items, by_item, by_user, pool)
