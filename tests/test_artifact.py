@@ -424,13 +424,16 @@ def test_an_error_while_saving_leaves_the_old_model(
 
 
 PREPARE = """
-import os, pickle, signal, sys
+import os, signal, sys
 from pathlib import Path
-from ocular.artifact import write_model
+from ocular.artifact import read_model, write_model
 from ocular.errors import ArtifactError
 
 folder = Path(sys.argv[1])
-about, arrays, history = pickle.loads((folder / "arguments").read_bytes())
+
+def given():
+    # in the process that writes: polars' threads do not survive a fork
+    return read_model(folder / "arguments")
 
 def in_a_process_of_its_own(work):
     child = os.fork()
@@ -448,9 +451,10 @@ SAVE_WITH_LITTLE_SPACE = (
 import resource
 
 def save(limit):
+    model = given()
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        write_model(folder / "model", about, arrays, history)
+        write_model(folder / "model", *model)
     except Exception as error:
         print(type(error).__name__, error, flush=True)
 
@@ -466,7 +470,7 @@ SAVE_AND_DIE = (
 CHANGES = {"os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "shutil.rmtree", "os.link", "os.symlink"}
 
 def save(target, n):
-    left = n
+    model, left = given(), n
     def watch(event, arguments):
         nonlocal left
         if event in CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_ACCMODE):
@@ -474,7 +478,7 @@ def save(target, n):
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(watch)
-    write_model(target, about, arrays, history)
+    write_model(target, *model)
 
 n = 1
 while in_a_process_of_its_own(lambda: save(folder / f"target{n}" / "model", n)) != 0:
@@ -486,9 +490,10 @@ print(n)
 SAVE_FOR_EVER = (
     PREPARE
     + """
+model = given()
 print("ready", flush=True)
 while True:
-    write_model(Path(sys.argv[2]), about, arrays, history)
+    write_model(Path(sys.argv[2]), *model)
 """
 )
 
@@ -496,18 +501,9 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processe
 
 
 @pytest.fixture
-def save_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[OCuLaR], None]:
-    """Hands what a model would write to the processes of this test, which need no model for it: they start faster."""
-
-    def hand_over(model: OCuLaR) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                "ocular.model.write_model",
-                lambda _, *arguments: (tmp_path / "arguments").write_bytes(pickle.dumps(arguments)),
-            )
-            model.save(tmp_path / "model")
-
-    return hand_over
+def save_elsewhere(tmp_path: Path) -> Callable[[OCuLaR], None]:
+    """Hands a model to the processes of this test, which write its parts again; without the estimator they start fast."""
+    return lambda model: model.save(tmp_path / "arguments")
 
 
 @posix

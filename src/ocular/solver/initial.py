@@ -5,10 +5,10 @@ Every start gives users and items memberships in proportion to how often they oc
 knows what is popular. They differ in which co-clusters a row leans to:
 
 - `random`: to all, by chance;
-- `overlap`: random weights on items become users who own unusually much of that weight, those
-  become the items unusually often owned by them, those again users. "Unusual" is a z-score above 0.75; rows that are
-  usual in every way lean to all. Three passes over the data, which a short fit makes good many times; a long one on
-  sparse data ends a little better from `random`.
+- `overlap`: random weights on items become users who own unusually much of that weight, those become the items
+  unusually often owned by them, those again users. "Unusual" is a z-score above 0.75; rows that are usual in every way
+  lean to all. Three passes over the data, which a short fit makes good many times; a long one on sparse data ends a
+  little better from `random`.
 
 `auto` is `overlap`, and on small data, where a start can be a trap but sweeps cost nothing, the best of five starts of
 each kind after a few sweeps. benchmarks/start.py has the comparison, docs/solver.md the numbers.
@@ -17,6 +17,7 @@ each kind after a few sweeps. benchmarks/start.py has the comparison, docs/solve
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,16 +71,15 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
 def _best_of_several(interactions: Interactions, config: FitConfig) -> State:
     """Of several starts of both kinds, the one whose objective is lowest after a few sweeps."""
     config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
-    tries: list[tuple[float, int, State]] = []
+    tries: list[tuple[float, State]] = []
     backend = CpuBackend(interactions, config)
     for seed in np.random.SeedSequence(config.seed).generate_state(TRIES):
         for init in ("overlap", "random"):
             state = initial_state(interactions, replace(config, init=init, seed=int(seed)))
             backend.start(state)
             objective = min(backend.sweep() for _ in range(TRY_SWEEPS))
-            tries.append((objective, len(tries), state))
-    backend.close()
-    return min(tries)[-1]
+            tries.append((objective, state))
+    return min(tries, key=itemgetter(0))[1]
 
 
 def _random(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:

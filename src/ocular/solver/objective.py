@@ -158,9 +158,8 @@ def sweep(
     ridge = np.array([regularization] * K + [0.0, 0.0])
 
     def half(rows: Array, other: Array, pairs: Array, w: Array, steps: Array, own: int) -> Array:
-        free = np.ones(K + 2)
-        free[K : K + 2] = 0.0
-        free[own] = 1.0 if with_bias else 0.0
+        free = np.array([1.0] * K + [0.0, 0.0])
+        free[own] = with_bias
         out = rows.copy()
         for r in range(len(rows)):
             seen = pairs[r] > 0
@@ -170,13 +169,9 @@ def sweep(
             out[r], steps[r] = problem.step(rows[r], float(steps[r]), beta, sigma, scaled)
         return out
 
-    one = np.full(1, bias_scale)
-    users = np.column_stack(
-        [p.user_factors, p.user_bias / bias_scale, np.broadcast_to(one if with_bias else 0.0, len(R))]
-    )
-    items = np.column_stack(
-        [p.item_factors, np.broadcast_to(one if with_bias else 0.0, R.shape[1]), p.item_bias / bias_scale]
-    )
+    constant = bias_scale if with_bias else 0.0
+    users = np.column_stack([p.user_factors, p.user_bias / bias_scale, np.full(len(R), constant)])
+    items = np.column_stack([p.item_factors, np.full(R.shape[1], constant), p.item_bias / bias_scale])
     items = half(items, users, R.T, np.broadcast_to(weights, (R.shape[1], len(R))), item_steps, K + 1)
     users = half(users, items, R, weights[:, None], user_steps, K)
     return replace(
