@@ -502,7 +502,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processe
 
 @pytest.fixture
 def save_elsewhere(tmp_path: Path) -> Callable[[OCuLaR], None]:
-    """Hands a model to the processes of this test, which write its parts again; without the estimator they start fast."""
+    """Hands a model to the processes of this test, which write its parts again; they need no estimator."""
     return lambda model: model.save(tmp_path / "arguments")
 
 
