@@ -16,7 +16,7 @@ from support import Array, distance, parameters_of, random_matrix, reference_swe
 
 from ocular import Interactions
 from ocular.data.synthetic import Planted, skewed
-from ocular.explain.coclusters import memberships
+from ocular.explain.coclusters import find_members
 from ocular.solver.config import Backend, FitConfig, State
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.initial import initial_state
@@ -168,8 +168,8 @@ def test_the_objective_never_increases(run: Run, variant: str, line_search: str)
 def test_planted_coclusters_are_recovered(run: Run, market: Planted, changes: dict[str, Any], at_least: float) -> None:
     config = FitConfig(**{"n_coclusters": 4, "regularization": 0.5, "seed": 0, **changes})
     state = run(market.interactions, config, 100)
-    rows, columns = memberships(sp.csr_array(state.user_factors[:, :4]), sp.csr_array(state.item_factors[:, :4]))
-    found = rows.toarray().T > 0, columns.toarray().T > 0
+    members = find_members(sp.csr_array(state.user_factors[:, :4]), sp.csr_array(state.item_factors[:, :4]))
+    found = members.users.toarray().T > 0, members.items.toarray().T > 0
     assert consensus_score(found, (market.rows, market.columns)) >= at_least
 
 

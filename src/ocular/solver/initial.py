@@ -10,8 +10,9 @@ knows what is popular. They differ in which co-clusters a row leans to:
   lean to all. Three passes over the data, which a short fit makes good many times; a long one on sparse data ends a
   little better from `random`.
 
-`auto` is `overlap`, and on small data, where a start can be a trap but sweeps cost nothing, the best of five starts of
-each kind after a few sweeps. benchmarks/start.py has the comparison, docs/solver.md the numbers.
+`auto` is `overlap`; up to 25 million positives × co-clusters it is led out of traps (repair.py), and on small data,
+where sweeps cost nothing, it is the best of five starts of each kind before that. benchmarks/start.py and
+benchmarks/recovery.py have the comparison, docs/solver.md the numbers.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from ocular.errors import DataError
 from ocular.solver import kernels
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
 from ocular.solver.cpu import CpuBackend, RowPool
+from ocular.solver.repair import repair
 
 Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster
 LARGEST = 1e4  # membership that a start may have
 SMALL = 1_000_000  # positives × co-clusters up to which several starts are tried; a sweep then takes milliseconds
+REPAIRABLE = 25_000_000  # and up to which one that has run into a trap is led out of it
 TRIES, TRY_SWEEPS = 5, 15
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
 
@@ -47,8 +50,8 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
             if not ((rows >= 0) & (rows <= LARGEST)).all():
                 raise DataError(f"expected {side} memberships from 0 to {LARGEST:g}, got others; scale them down")
         users, items = given
-    elif config.init == "auto" and interactions.nnz * K <= SMALL:
-        return _best_of_several(interactions, config)
+    elif config.init == "auto" and interactions.nnz * K <= REPAIRABLE:
+        return _repaired(interactions, config)
     else:
         generator = np.random.default_rng(config.seed)
         draw = _random if config.init == "random" else _overlapping
@@ -68,18 +71,24 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
     return state
 
 
-def _best_of_several(interactions: Interactions, config: FitConfig) -> State:
-    """Of several starts of both kinds, the one whose objective is lowest after a few sweeps."""
-    config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
+def _repaired(interactions: Interactions, config: FitConfig) -> State:
+    """Of some starts the one whose objective is lowest after a few sweeps, led out of the traps it ran into."""
+    small = interactions.nnz * config.n_coclusters <= SMALL
+    if small:
+        config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
+    kinds, n = (("overlap", "random"), TRIES) if small else (("overlap",), 1)
     tries: list[tuple[float, State]] = []
     backend = CpuBackend(interactions, config)
-    for seed in np.random.SeedSequence(config.seed).generate_state(TRIES):
-        for init in ("overlap", "random"):
+    for seed in np.random.SeedSequence(config.seed).generate_state(n):
+        for init in kinds:
             state = initial_state(interactions, replace(config, init=init, seed=int(seed)))
             backend.start(state)
             objective = min(backend.sweep() for _ in range(TRY_SWEEPS))
             tries.append((objective, state))
-    return min(tries, key=itemgetter(0))[1]
+    objective, state = min(tries, key=itemgetter(0))
+    state = repair(state, objective, interactions, config, backend)
+    backend.close()
+    return state
 
 
 def _random(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:

@@ -1,0 +1,101 @@
+"""Out of traps: what a sweep can not undo."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import parameters_of, true_objective
+
+from ocular.data.synthetic import Planted, planted
+from ocular.solver.config import FitConfig, State
+from ocular.solver.cpu import CpuBackend
+from ocular.solver.initial import initial_state
+from ocular.solver.repair import _View, repair
+
+SWEEPS = 40
+
+
+@pytest.fixture(scope="module")
+def truth() -> Planted:
+    return planted(80, 60, 4, overlap=0.0, density=0.9, seed=3)
+
+
+def trapped(truth: Planted, config: FitConfig) -> tuple[State, float, CpuBackend]:
+    """Swept from a start where co-cluster 0 is the union of two and co-cluster 1 is a corner of another one."""
+    users, items = (side.T.astype(np.float32) for side in (truth.rows, truth.columns))
+    for side in (users, items):
+        side[:, 0] = np.maximum(side[:, 0], side[:, 1])
+        side[:, 1] = 0.0  # and stays, on both sides
+        side[np.flatnonzero(side[:, 2])[:3], 1] = 0.5
+    state = initial_state(truth.interactions, config, (users, items))
+    backend = CpuBackend(truth.interactions, config)
+    backend.start(state)
+    return state, min(backend.sweep() for _ in range(SWEEPS)), backend
+
+
+@pytest.mark.parametrize("changes", [{}, {"bias": True}, {"relative": True, "regularization": 5.0}])
+def test_a_union_is_cut_in_two(truth: Planted, changes: dict[str, object]) -> None:
+    config = FitConfig(**{"n_coclusters": 4, "regularization": 1.0, "seed": 0, "n_threads": 1, **changes})
+    state, before, backend = trapped(truth, config)
+    found = repair(state, before, truth.interactions, config, backend)
+    assert found is not state
+    bought = truth.interactions.to_matrix().toarray().astype(np.float64)
+    after = true_objective(bought, parameters_of(found, config), config)
+    assert after < 0.97 * before
+    # every planted co-cluster is the strongest of one column again
+    inside = np.array([found.user_factors[members, :4].mean(axis=0) for members in truth.rows])
+    assert sorted(inside.argmax(axis=1)) == [0, 1, 2, 3]
+
+
+def test_what_is_not_trapped_stays(truth: Planted) -> None:
+    config = FitConfig(n_coclusters=4, regularization=1.0, seed=0, n_threads=1)
+    start = (
+        (truth.rows.T + np.float32(0.01)).astype(np.float32),
+        (truth.columns.T + np.float32(0.01)).astype(np.float32),
+    )
+    state = initial_state(truth.interactions, config, start)
+    backend = CpuBackend(truth.interactions, config)
+    backend.start(state)
+    before = min(backend.sweep() for _ in range(SWEEPS))
+    kept = state.user_factors.copy()
+    assert repair(state, before, truth.interactions, config, backend) is state
+    assert np.array_equal(state.user_factors, kept)
+
+
+def test_removal_costs_are_what_the_objective_says(truth: Planted) -> None:
+    config = FitConfig(n_coclusters=4, regularization=1.0, seed=0, n_threads=1)
+    state, _, _ = trapped(truth, config)
+    bought = truth.interactions.to_matrix().toarray().astype(np.float64)
+    with_all = true_objective(bought, parameters_of(state, config), config)
+    costs = _View.of(state, truth.interactions, config).removal_costs()
+    for k in range(4):
+        without = parameters_of(state, config)
+        without.user_factors[:, k] = without.item_factors[:, k] = 0.0
+        assert costs[k] == pytest.approx(true_objective(bought, without, config) - with_all, rel=1e-3, abs=0.5)
+    assert costs[1] < 0.2 * np.median(costs)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (2, 2)])
+def test_nothing_to_cut(shape: tuple[int, int]) -> None:
+    tiny = planted(*shape, 1, density=1.0)
+    config = FitConfig(n_coclusters=3, regularization=0.1, seed=0)
+    state = initial_state(tiny.interactions, config)  # auto repairs
+    assert np.isfinite(state.user_factors).all()
+
+
+def test_planted_coclusters_come_back_where_one_start_fails() -> None:
+    """1000 × 500 with 20 co-clusters: single starts end in traps."""
+    from sklearn.metrics import consensus_score
+
+    from ocular import OCuLaR
+
+    market = planted(1000, 500, 20, overlap=0.0, density=0.9, noise=0.01, seed=0)
+    scores = {
+        init: consensus_score(
+            OCuLaR(20, 3.0, init=init, random_state=0, max_iter=300).fit(market.interactions).biclusters_,
+            (market.rows, market.columns),
+        )
+        for init in ("overlap", "auto")
+    }
+    assert scores["overlap"] < 0.95
+    assert scores["auto"] > 0.99
