@@ -131,6 +131,14 @@ def test_the_history_comes_back(original: OCuLaR, saved: Path) -> None:
             assert kept[name].dtype == values.dtype
 
 
+@pytest.mark.parametrize("currency", ["", "£", "EUR "])
+def test_the_currency_comes_back(tmp_path: Path, currency: str) -> None:
+    fitted(history(currency=currency)).save(tmp_path / "model")
+    purchases = ocular.load(tmp_path / "model").interactions_.purchases
+    assert purchases is not None
+    assert purchases.currency == currency
+
+
 def test_a_plain_matrix_comes_back_without_amounts(tmp_path: Path, bought: NDArray[np.int64]) -> None:
     model = fitted(Interactions.from_matrix(bought))
     model.save(tmp_path / "model")
@@ -159,7 +167,7 @@ def test_the_manifest_tells_what_it_is(original: OCuLaR, saved: Path) -> None:
     manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["format"] == "ocular-model"
     assert manifest["ocular"] == ocular.__version__
-    assert manifest["data"] == {"clients": 6, "products": 4, "pairs": 9}
+    assert manifest["data"] == {"clients": 6, "products": 4, "pairs": 9, "currency": ""}
     assert manifest["parameters"]["n_coclusters"] == 2
     assert manifest["fit"]["history"] == original.history_
 

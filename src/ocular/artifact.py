@@ -107,7 +107,8 @@ def _read_folder(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], I
         if "purchases_pair" in arrays:
             pair = arrays.pop("purchases_pair")
             amounts = [name for name in arrays if name.startswith("purchases_")]
-            purchases = Purchases(pair, **{name.removeprefix("purchases_"): arrays.pop(name) for name in amounts})
+            columns = {name.removeprefix("purchases_"): arrays.pop(name) for name in amounts}
+            purchases = Purchases(pair, **columns, currency=str(manifest["data"].get("currency", "")))
         history = Interactions(
             by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes
         )

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ocular.data.interactions import Interactions, Purchases
 from ocular.errors import DataError, UnknownNameError
@@ -122,6 +124,43 @@ def test_repeated_purchases_are_one_pair_and_keep_their_amounts(shop: Interactio
     assert purchases.time.astype("datetime64[M]").astype(str).tolist() == [
         "2024-02", "2024-01", "2024-04", "2024-03", "2024-05",
     ]  # fmt: skip
+
+
+def test_pairs_by_item_lead_to_the_same_pairs(shop: Interactions) -> None:
+    assert shop.pairs_by_item.tolist() == [0, 2, 1, 3]  # nut: Acme; saw: Bolt; oil: Acme, Bolt
+    np.testing.assert_array_equal(shop.pair_users[shop.pairs_by_item], shop.by_item.indices)
+
+
+def test_purchases_of_pairs_by_hand(shop: Interactions) -> None:
+    assert shop.purchases is not None
+    rows, place = shop.purchases.of_pairs(np.array([3, 1]))  # Bolt's oil, Acme's oil twice
+    assert rows.tolist() == [4, 1, 2]
+    assert place.tolist() == [0, 1, 1]
+    assert [len(part) for part in shop.purchases.of_pairs(np.array([], dtype=np.int64))] == [0, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30), st.data())
+def test_purchases_of_pairs_against_a_slow_reference(bought: list[tuple[int, int]], data: st.DataObject) -> None:
+    users, items = zip(*bought, strict=True)
+    history = Interactions.from_pairs(users, items, (5, 5), price=np.arange(len(bought), dtype=float))
+    assert history.purchases is not None
+    assert history.purchases.price is not None
+    pairs = data.draw(st.lists(st.integers(0, history.nnz - 1), max_size=8))
+    rows, place = history.purchases.of_pairs(np.array(pairs, dtype=np.int64))
+    expected = [(row, n) for n, pair in enumerate(pairs) for row in np.flatnonzero(history.purchases.pair == pair)]
+    assert list(zip(rows.tolist(), place.tolist(), strict=True)) == expected
+    for item in range(5):  # what was paid for an item, by whom
+        span = slice(history.by_item.indptr[item], history.by_item.indptr[item + 1])
+        rows, place = history.purchases.of_pairs(history.pairs_by_item[span])
+        paid = zip(history.by_item[item][place].tolist(), history.purchases.price[rows].tolist(), strict=True)
+        assert sorted(paid) == sorted((u, float(n)) for n, (u, i) in enumerate(bought) if i == item)
+
+
+def test_the_currency_stays_with_the_amounts() -> None:
+    history = Interactions.from_pairs([0, 1], [0, 0], price=[1.0, 2.0], currency="£")
+    kept = history.where(np.array([True, False])).purchases
+    assert kept is not None
+    assert kept.currency == "£"
 
 
 def test_only_the_amounts_that_were_given_are_there() -> None:

@@ -431,10 +431,20 @@ class TestFrames:
     def test_not_a_frame(self) -> None:
         assert refused([1, 2]) == "expected a path or a pandas, polars or Arrow frame, got list"
 
-    def test_returns_are_kept_as_they_are(self) -> None:
-        frame = pl.DataFrame({"client": ["a"], "product": ["b"], "price": [-2], "quantity": [-1]})
+    def test_returns_are_not_purchases(self, caplog: pytest.LogCaptureFixture) -> None:
+        frame = pl.DataFrame(
+            {"client": ["a", "a", "b"], "product": ["x", "x", "x"], "price": [2, 2, 2], "quantity": [3, -1, -1]}
+        )
+        with caplog.at_level("INFO", logger="ocular"):
+            history = read(frame, client="client", product="product", price="price", quantity="quantity")
+        assert pairs(history) == {("a", "x")}
+        assert amounts_of(history, "a", "x") == {"price": [2.0], "quantity": [3.0]}
+        assert "left out 2 rows with a quantity of zero or less" in caplog.text
+
+    def test_amounts_that_are_not_positive_stay(self) -> None:
+        frame = pl.DataFrame({"client": ["a"], "product": ["b"], "price": [-2], "quantity": [None]})
         history = read(frame, client="client", product="product", price="price", quantity="quantity")
-        assert amounts_of(history, "a", "b") == {"price": [-2.0], "quantity": [-1.0]}
+        assert amounts_of(history, "a", "b")["price"] == [-2.0]
 
 
 class TestParquet:

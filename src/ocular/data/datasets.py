@@ -273,6 +273,7 @@ def online_retail(folder: str | Path, *, verify: bool = True) -> Interactions:
         time="time",
         client_attributes=["country"],
         product_attributes=["description"],
+        currency="£",
     )
     return to_interactions(_with_usual_description(rows), columns)
 

@@ -58,6 +58,7 @@ class Purchases:
     price: NDArray[np.float64] | None = None  # what was paid; nan where it is not known
     quantity: NDArray[np.float64] | None = None
     time: NDArray[np.datetime64] | None = None  # NaT where it is not known
+    currency: str = ""  # of the prices, as it is written before them: "£"
 
     def __len__(self) -> int:
         return len(self.pair)
@@ -70,7 +71,14 @@ class Purchases:
 
     def take(self, rows: NDArray[Any], pair: NDArray[np.int64]) -> Purchases:
         """The purchases at `rows`, which now belong to the pairs `pair`."""
-        return Purchases(pair, **{name: values[rows] for name, values in self.columns.items()})
+        return Purchases(pair, **{name: values[rows] for name, values in self.columns.items()}, currency=self.currency)
+
+    def of_pairs(self, pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The purchases of some pairs: for each, its row here and its place in `pairs`."""
+        first = np.searchsorted(self.pair, pairs)
+        counts = np.searchsorted(self.pair, pairs, side="right") - first
+        place = np.repeat(np.arange(len(pairs)), counts)
+        return np.arange(len(place)) + (first - np.cumsum(counts) + counts)[place], place
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +121,7 @@ class Interactions:
         price: ArrayLike | None = None,
         quantity: ArrayLike | None = None,
         time: ArrayLike | None = None,
+        currency: str = "",
         user_attributes: Attributes | None = None,
         item_attributes: Attributes | None = None,
     ) -> Interactions:
@@ -153,6 +162,7 @@ class Interactions:
                 _as_amounts(price, "price", "float64", len(u)),
                 _as_amounts(quantity, "quantity", "float64", len(u)),
                 _as_amounts(time, "time", "datetime64[s]", len(u)),
+                currency,
             ).take(order, np.cumsum(first) - 1)
         return cls(
             by_user,
@@ -222,6 +232,11 @@ class Interactions:
             (np.ones(self.nnz, dtype=np.int8), self.by_user.indices, self.by_user.indptr), shape=self.shape
         ).tocsc()
         return Adjacency(turned.indptr.astype(np.int64), turned.indices.astype(np.int32))
+
+    @cached_property
+    def pairs_by_item(self) -> NDArray[np.int64]:
+        """The position in by_user.indices of every pair of by_item.indices."""
+        return np.argsort(self.by_user.indices, kind="stable")
 
     @property
     def pair_users(self) -> NDArray[np.int32]:

@@ -33,6 +33,7 @@ def read(
     client_attributes: Sequence[str] = (),
     product_attributes: Sequence[str] = (),
     drop_missing: bool = False,
+    currency: str = "",
 ) -> Interactions:
     """
     Read a purchase history: one row a purchase, columns chosen by name.
@@ -57,7 +58,10 @@ def read(
         Columns to keep for each client or product: the first value that is known, None or nan where none is.
     drop_missing : bool
         Leave out rows without a client or product instead of refusing them.
+    currency : str
+        What is written before prices, "£" or "EUR ".
 
+    Rows with a quantity of zero or less are returns and not purchases; they are left out and counted in the log.
     Repeated purchases are one positive pair, and all their amounts are kept.
     Rows of frames, Parquet and SQL are numbered from 0 in messages, lines of files from 1.
 
@@ -67,8 +71,9 @@ def read(
     Interactions(2 clients × 2 products, 3 pairs)
     """
     columns = Columns(
-        client, product, price, quantity, time, value, min_value, client_attributes, product_attributes, drop_missing
-    )
+        client, product, price, quantity, time, value, min_value, client_attributes, product_attributes, drop_missing,
+        currency,
+    )  # fmt: skip
     if not isinstance(source, str | Path):
         return to_interactions(_frame(source, columns.names), columns)
     path = Path(source).expanduser()

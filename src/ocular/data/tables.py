@@ -35,6 +35,7 @@ class Columns:
     client_attributes: Sequence[str] = ()
     product_attributes: Sequence[str] = ()
     drop_missing: bool = False
+    currency: str = ""
 
     def __post_init__(self) -> None:
         for side in ("client_attributes", "product_attributes"):
@@ -73,7 +74,13 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
                 f"{_first(missing, locate)}: expected {columns.client!r} and {columns.product!r} in every row, "
                 f"got {missing.sum():,} without; fill them in, or pass drop_missing=True to leave them out"
             )
-        _log.info("left out %d of %d rows without %r or %r", missing.sum(), n_rows, columns.client, columns.product)
+        _log.info(
+            "left out %s of %s rows without %r or %r",
+            f"{missing.sum():,}",
+            f"{n_rows:,}",
+            columns.client,
+            columns.product,
+        )
         # before anything else is looked at: what such a row holds is often a total or a remark
         frame, clients, products = frame.filter(~missing), clients.filter(~missing), products.filter(~missing)
         locate = _after_dropping(missing, locate)
@@ -86,9 +93,14 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
         )
         if name is not None
     }
+    positive = pl.repeat(True, len(frame), eager=True)
     if columns.value is not None:
         positive = _positives(frame[columns.value], columns.min_value, locate)
-        _log.info("%d of %d rows are purchases by %r", positive.sum(), len(frame), columns.value)
+        _log.info("%s of %s rows are purchases by %r", f"{positive.sum():,}", f"{len(frame):,}", columns.value)
+    if "quantity" in amounts and (returned := (amounts["quantity"] <= 0).fill_null(False)).any():
+        _log.info("left out %s rows with a quantity of zero or less (returns)", f"{returned.sum():,}")
+        positive &= ~returned
+    if not positive.all():
         frame, clients, products = frame.filter(positive), clients.filter(positive), products.filter(positive)
         amounts = {part: values.filter(positive) for part, values in amounts.items()}
     if frame.is_empty():
@@ -103,6 +115,7 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
         item_labels=item_labels,
         user_attributes={a: _attribute(users, frame[a], len(user_labels)) for a in columns.client_attributes},
         item_attributes={a: _attribute(items, frame[a], len(item_labels)) for a in columns.product_attributes},
+        currency=columns.currency,
         **{part: values.to_numpy() for part, values in amounts.items()},
     )
 
