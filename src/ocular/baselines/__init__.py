@@ -1,0 +1,1 @@
+"""What people use instead, under the same measure."""
