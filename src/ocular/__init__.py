@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 from ocular.version import __version__
 
 if TYPE_CHECKING:
+    from ocular.advisor import Advisor
     from ocular.data.interactions import Interactions
     from ocular.model import OCuLaR, load
 
-__all__ = ["Interactions", "OCuLaR", "__version__", "load"]
+__all__ = ["Advisor", "Interactions", "OCuLaR", "__version__", "load"]
 
 # NumPy, SciPy, scikit-learn, polars and Numba take a second or two to import: only when something is used
-_HOMES = {"Interactions": "ocular.data.interactions", "OCuLaR": "ocular.model", "load": "ocular.model"}
+_HOMES = {
+    "Advisor": "ocular.advisor",
+    "Interactions": "ocular.data.interactions",
+    "OCuLaR": "ocular.model",
+    "load": "ocular.model",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,8 +20,10 @@ from ocular.arguments import allowed_rows, check_count, checked_ids, frame_label
 from ocular.artifact import read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
-from ocular.explain.coclusters import MEMBER_PROBABILITY, CoCluster, list_coclusters, memberships
-from ocular.explain.reasons import Explanation, find_reasons
+from ocular.explain.calibration import Calibration
+from ocular.explain.coclusters import CoCluster, Members, find_members, list_coclusters
+from ocular.explain.price import estimate_price
+from ocular.explain.reasons import Explanation, find_reasons, relate
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
@@ -92,6 +94,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Q at the end and after each sweep, the number of sweeps, whether tol was reached.
     interactions_ : Interactions
         What was fitted, with names and amounts.
+    calibration_ : Calibration or None
+        What confidences have been worth on held-out purchases: `ocular.evaluation.calibration.calibrate` finds out.
 
     Examples
     --------
@@ -200,6 +204,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.config_ = config
         self.min_value_ = self.min_value
         self.converged_ = result.converged
+        self.calibration_: Calibration | None = None
         self._learn(result.state)
         return self
 
@@ -340,33 +345,76 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     # --------------------------------------------------------------------------------------------- explaining
 
-    def explain(self, user: int, item: int) -> Explanation:
-        """Why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩."""
-        check_is_fitted(self)
-        u, i = single_id(self._user_ids(user), "user"), single_id(self._item_ids(item), "item")
-        reasons = find_reasons(u, i, self.user_factors_, self.item_factors_, self.interactions_)
-        z = sum(reason.contribution for reason in reasons)
-        z += float(self.user_bias_[u]) + float(self.item_bias_[i]) + self._base
-        owned = i in self.interactions_.by_user[u]
-        return Explanation(u, i, float(-np.expm1(-z)), reasons, owned, self.interactions_)
+    def explain(self, user: int | None, item: int, user_items: Any = None) -> Explanation:
+        """
+        Why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩.
 
-    def coclusters(self, probability: float = MEMBER_PROBABILITY) -> list[CoCluster]:
-        """The co-clusters with their members: pairs that the co-cluster alone joins with about this probability."""
+        `user_items`, one row of 0 and 1 over the items, asks what would be if the user had exactly these; with None as
+        the user it is a client who is not in the model.
+        """
         check_is_fitted(self)
-        if not 0 < probability < 1:
+        u = None if user is None else single_id(self._user_ids(user), "user")
+        i = single_id(self._item_ids(item), "item")
+        if user_items is not None:
+            rows = self._matrix_rows(user_items)
+            if len(rows) != 1:
+                raise DataError(f"expected user_items with one row, got {len(rows)}")
+            has, (f_u, bias) = rows[0], self._fold_in(rows)
+        elif u is not None:
+            has, f_u, bias = self.interactions_.by_user[u], self.user_factors_[[u]], self.user_bias_[[u]]
+        else:
+            raise DataError("expected a user of the model, or user_items to explain by")
+        factors = self.user_factors_, self.item_factors_
+        reasons = find_reasons(f_u, has, i, factors, self._members, self.interactions_, u)
+        base = float(bias[0]) + float(self.item_bias_[i]) + self._base
+        confidence = float(-np.expm1(-base - sum(reason.contribution for reason in reasons)))
+        owned = bool(np.isin(i, has))
+        return Explanation(
+            user=u,
+            item=i,
+            confidence=confidence,
+            reasons=reasons,
+            owned=owned,
+            interactions=self.interactions_,
+            client_items=has,
+            base=base,
+            observed=None if owned or self.calibration_ is None else self.calibration_.observed(confidence),
+            price=estimate_price(i, relate(reasons, self.user_factors_), self.interactions_, u),
+        )
+
+    def coclusters(self, probability: float | None = None) -> list[CoCluster]:
+        """The co-clusters with their members, which are those of `members(probability)`, and what to say about them."""
+        return list_coclusters(
+            self.members(probability),
+            self.user_factors_,
+            self.item_factors_,
+            self.user_bias_.astype(np.float64) + self._base,
+            self.item_bias_.astype(np.float64),
+            self.interactions_,
+        )
+
+    def members(self, probability: float | None = None) -> Members:
+        """
+        Who belongs to which co-cluster, and in how many each user and item is.
+
+        A member has a co-cluster's typical item, or user, with this probability on account of that co-cluster alone;
+        the default adapts to weak co-clusters, see `ocular.explain.coclusters`.
+        """
+        check_is_fitted(self)
+        if probability is not None and not 0 < probability < 1:
             raise ConfigError(f"expected a probability between 0 and 1, got {probability!r}")
-        return list_coclusters(self.user_factors_, self.item_factors_, self.interactions_.to_matrix(), probability)
+        return find_members(self.user_factors_, self.item_factors_, probability)
 
     @property
     def rows_(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        members: NDArray[np.bool_] = self._members[0].toarray().T > 0
+        members: NDArray[np.bool_] = self._members.users.toarray().T > 0
         return members
 
     @property
     def columns_(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        members: NDArray[np.bool_] = self._members[1].toarray().T > 0
+        members: NDArray[np.bool_] = self._members.items.toarray().T > 0
         return members
 
     # ------------------------------------------------------------------------------------------ saving
@@ -379,7 +427,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             "min_value": None if self.min_value_ is None else float(self.min_value_),
             "fit": {"bias": float(self.bias_), "history": self.history_, "converged": self.converged_},
             "data": {"clients": self.interactions_.n_users, "products": self.interactions_.n_items,
-                     "pairs": self.interactions_.nnz},
+                     "pairs": self.interactions_.nnz, "currency": self._currency},
+            "calibration": None if self.calibration_ is None else self.calibration_.to_dict(),
         }  # fmt: skip
         arrays = {"user_bias": self.user_bias_, "item_bias": self.item_bias_}
         for side, factors in (("user", self.user_factors_), ("item", self.item_factors_)):
@@ -389,13 +438,17 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------------ inside
 
     @property
+    def _currency(self) -> str:
+        return "" if self.interactions_.purchases is None else self.interactions_.purchases.currency
+
+    @property
     def _base(self) -> float:
         """The part of z that all pairs share."""
         return self.config_.background + self.bias_
 
     @cached_property
-    def _members(self) -> tuple[sp.csc_array, sp.csc_array]:
-        return memberships(self.user_factors_, self.item_factors_)
+    def _members(self) -> Members:
+        return find_members(self.user_factors_, self.item_factors_)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -473,6 +526,8 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
         fit = manifest["fit"]
         model.bias_, model.history_, model.converged_ = fit["bias"], fit["history"], fit["converged"]
         model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
+        calibration = manifest.get("calibration")
+        model.calibration_ = None if calibration is None else Calibration.from_dict(calibration)
     except (KeyError, IndexError, TypeError, ValueError, ConfigError) as error:
         raise ArtifactError(f"{folder} is not a whole model ({error}); fit and save it again") from error
     return model

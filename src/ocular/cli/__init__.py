@@ -7,7 +7,10 @@ import sys
 
 import click
 
+from ocular.cli.coclusters import coclusters
 from ocular.cli.demo import demo
+from ocular.cli.evaluate import evaluate
+from ocular.cli.explain import explain
 from ocular.cli.fit import fit
 from ocular.cli.present import Notes, as_options
 from ocular.cli.recommend import recommend
@@ -29,7 +32,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, synth, demo):
+for command in (fit, recommend, explain, coclusters, evaluate, synth, demo):
     cli.add_command(command)
 
 

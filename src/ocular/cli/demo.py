@@ -6,12 +6,17 @@ import shutil
 import sys
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ocular.cli.fit import fit_and_report
-from ocular.cli.present import render
-from ocular.cli.recommend import recommendation_rows
+from ocular.cli.fit import calibrate_and_report, fit_and_report
+from ocular.cli.present import Row, deliver, render
+from ocular.cli.recommend import recommendation_row
+
+if TYPE_CHECKING:
+    from ocular.advisor import Advisor
+    from ocular.model import OCuLaR
 
 COCLUSTERS, REGULARIZATION = 12, 8.0
 USUAL = 0.2  # share of the clients from which on a product needs no reason
@@ -28,6 +33,7 @@ def demo(output: Path) -> None:
     \b
     ocular demo -o demo
     """
+    from ocular.advisor import Advisor
     from ocular.data.readers import read
     from ocular.model import OCuLaR
 
@@ -36,26 +42,46 @@ def demo(output: Path) -> None:
         history = read(
             sample, client="client", product="product", price="price", quantity="quantity", time="date",
             client_attributes=["industry", "country", "size", "seller"], product_attributes=["family", "list_price"],
+            currency="€",
         )  # fmt: skip
     click.echo(f"Sample: {history.n_users:,} clients × {history.n_items:,} products, {history.nnz:,} pairs bought")
     click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
     model = OCuLaR(COCLUSTERS, REGULARIZATION, random_state=0)
     fit_and_report(model, history)
+    calibrate_and_report(model)
     model.save(output / "model")
 
     # a clear case for something that not everybody buys anyway, told by clients with a history
     usual = (history.by_item.degrees > USUAL * history.n_users).nonzero()[0]
     products, confidences = model.recommend(range(history.n_users), N=1, filter_items=usual)
     users = (-confidences[:, 0] * (history.by_user.degrees >= 8)).argsort(kind="stable")[:3].tolist()
+    advisor = Advisor(model)
     for user in users:
         click.echo(f"\n── {history.user_labels[user]} " + "─" * 40)
-        click.echo(render([_without_client(row) for row in recommendation_rows(model, [user], 5)], "table"))
+        click.echo(render(_rows(advisor, history.user_labels[user]), "table"))
         click.echo(f"\n{model.explain(user, int(products[user, 0])).text()}")
     name = history.user_labels[users[0]]
+    _write_reports(advisor, name, output)
     click.echo(f"\nThe model is in {output / 'model'}. Go on with:")
     program = "ocular" if shutil.which("ocular") else sys.argv[0]
-    click.echo(f'  {program} recommend {output / "model"} --client "{name}" -n 10 --explain')
+    click.echo(f'  {program} explain {output / "model"} --client "{name}" -n 3')
+    click.echo(f"  {program} coclusters {output / 'model'}")
 
 
-def _without_client(row: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in row.items() if name != "client"}
+def _rows(advisor: Advisor, client: str) -> list[Row]:
+    rows = [recommendation_row(n + 1, found) for n, found in enumerate(advisor.recommend(client))]
+    return [{name: value for name, value in row.items() if name != "client"} for row in rows]
+
+
+def _write_reports(advisor: Advisor, client: str, folder: Path) -> None:
+    from ocular.errors import MissingExtraError
+
+    model: OCuLaR = advisor.model
+    try:
+        from ocular.report import client_report, model_report
+    except MissingExtraError as error:
+        click.echo(f"\nnote: no reports with pictures ({error})", err=True)
+        return
+    click.echo()
+    deliver(client_report(advisor, client, advisor.recommend(client)), folder / "client.html")
+    deliver(model_report(model, model.coclusters()), folder / "report.html")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.present import as_options
+from ocular.cli.reading import history_options, read_history
 
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
@@ -18,18 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Fit a model to a purchase history.")
-@click.argument("source")
-@click.option("--client", required=True, metavar="COL", help="Column with the client.")
-@click.option("--product", required=True, metavar="COL", help="Column with the product.")
-@click.option("--price", metavar="COL", help="Column with what was paid.")
-@click.option("--quantity", metavar="COL", help="Column with the quantity.")
-@click.option("--time", "time_column", metavar="COL", help="Column with the date of the purchase.")
-@click.option("--value", metavar="COL", help="Column with ratings, together with --min-value.")
-@click.option("--min-value", type=float, help="Least rating that counts as a purchase.")
-@click.option("--client-attribute", multiple=True, metavar="COL", help="Column to keep for each client; repeatable.")
-@click.option("--product-attribute", multiple=True, metavar="COL", help="Column to keep for each product; repeatable.")
-@click.option("--query", metavar="SQL", help="Query to run, where SOURCE is a sqlite:/// or postgresql:// address.")
-@click.option("--drop-missing", is_flag=True, help="Leave out rows without a client or product.")
+@history_options
 @click.option("--coclusters", default=100, show_default=True, metavar="K", help="Number of co-clusters.")
 @click.option("--regularization", default=30.0, show_default=True, metavar="λ", help="Larger: fewer memberships.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
@@ -38,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--tol", default=1e-4, show_default=True, help="Stop at this relative decrease of the objective.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the start.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
+@click.option("--no-calibration", is_flag=True, help="Skip the second fit, which finds out what confidences are worth.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
 def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> None:
@@ -45,7 +36,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     Fit a model to SOURCE: a CSV, TSV or Parquet file, or a database address with --query.
 
     \b
-    ocular fit purchases.csv --client company --product sku --price amount -o model
+    ocular fit purchases.csv --client company --product sku --price amount --currency "€" -o model
     ocular fit ratings.csv --client user --product movie --value stars --min-value 3 -o model
     ocular fit sqlite:///shop.db --query "SELECT * FROM sales" --client c --product p -o model
 
@@ -73,7 +64,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         raise ConfigError(
             f"expected the checkpoint outside of the model folder, got {checkpoint}; choose another place"
         )
-    interactions = _read(source, options)
+    interactions = read_history(source, options)
     click.echo(f"read {interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs")
     if model.n_coclusters > min(interactions.shape):
         few = max(2, round(min(interactions.shape) ** 0.5))
@@ -82,8 +73,11 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
             f"try --coclusters {few} --regularization 1",
             err=True,
         )
-    fit_and_report(model, interactions, checkpoint)
+    interrupted = fit_and_report(model, interactions, checkpoint)
     model.save(output)
+    if not options["no_calibration"] and not interrupted:
+        calibrate_and_report(model)
+        model.save(output)
     click.echo(f"saved to {output}")
     if checkpoint is not None and model.converged_:
         checkpoint.unlink(missing_ok=True)
@@ -91,37 +85,35 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         click.echo(f"the same command goes on from {checkpoint}")
 
 
-def fit_and_report(model: OCuLaR, interactions: Interactions, checkpoint: Path | None = None) -> None:
-    """Fit, and tell in plain lines how it went."""
+def fit_and_report(
+    model: OCuLaR, interactions: Interactions, checkpoint: Path | None = None, *, err: bool = False
+) -> bool:
+    """Fit, tell in plain lines how it went (to stderr where stdout is for results); whether it was interrupted."""
     begun = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(interactions, checkpoint=checkpoint)
     seconds = time.perf_counter() - begun
     ended = "converged" if model.converged_ else "stopped"
-    click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}")
-    for warning in caught:
-        click.echo(f"note: {as_options(str(warning.message))}", err=True)
+    click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}", err=err)
+    notes = [str(warning.message) for warning in caught]
+    for note in notes:
+        click.echo(f"note: {as_options(note)}", err=True)
+    return any(note.startswith("interrupted") for note in notes)
 
 
-def _read(source: str, options: dict[str, Any]) -> Interactions:
-    from ocular.data.readers import read, read_sql
-    from ocular.errors import ConfigError
+def calibrate_and_report(model: OCuLaR) -> None:
+    """Find out how often recommendations come true; too small a history is no error."""
+    from ocular.errors import DataError
+    from ocular.evaluation.calibration import calibrate
 
-    columns = {
-        "client": options["client"],
-        "product": options["product"],
-        "price": options["price"],
-        "quantity": options["quantity"],
-        "time": options["time_column"],
-        "value": options["value"],
-        "min_value": options["min_value"],
-        "client_attributes": options["client_attribute"],
-        "product_attributes": options["product_attribute"],
-        "drop_missing": options["drop_missing"],
-    }
-    if options["query"] is not None:
-        return read_sql(options["query"], source, **columns)
-    if "://" in source:
-        raise ConfigError(f"expected --query with the database address {source.partition('://')[0]}://…, got none")
-    return read(source, **columns)
+    try:
+        found = calibrate(model)
+    except DataError as error:
+        click.echo(f"note: no hit rates for confidences ({error})", err=True)
+        return
+    click.echo(
+        f"checked on {found.share:.0%} of the purchases, held out from a second fit: "
+        f"{found.hits.sum():,} of {found.counts.sum():,} recommendations were bought, "
+        f"calibration error {found.error_before:.3f}, {found.error_after:.3f} with hit rates"
+    )

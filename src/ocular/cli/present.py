@@ -8,9 +8,12 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+from ocular.storage import write_file
 
 Row = dict[str, Any]
 
@@ -45,12 +48,20 @@ class Notes(logging.Handler):
         click.echo(f"note: {as_options(record.getMessage())}", err=True)
 
 
-def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--format table|json|csv."""
-    choice = click.Choice(["table", "json", "csv"])
-    return click.option("--format", "form", type=choice, default="table", show_default=True, help="How to print.")(
-        command
+def format_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--format with these choices, the first by default."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="How to print."
     )
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Print, or write to a file and say so."""
+    if output is None:
+        click.echo(text)
+        return
+    write_file(output, lambda file: file.write(f"{text}\n".encode()))
+    click.echo(f"written to {output}")
 
 
 def render(rows: Sequence[Row], form: str) -> str:
@@ -73,9 +84,9 @@ def _csv(rows: Sequence[Row]) -> str:
 def _table(rows: Sequence[Row]) -> str:
     if not rows:
         return "nothing to show"
-    names = list(rows[0])
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     cells = [[_cell(row[name]) for name in names] for row in rows]
-    right = [all(isinstance(row[name], int | float) for row in rows) for name in names]
+    right = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
     widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(names)]
     lines = [names, ["─" * width for width in widths], *cells]
     return "\n".join(
@@ -87,5 +98,7 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "–"
+    text = f"{value:,.{2 if value >= 100 else 3}f}" if isinstance(value, float) else str(value)
     return " ".join(text.split())  # a name with a line break must not break the table

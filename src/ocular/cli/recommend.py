@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ocular.cli.present import Row, format_option, render
 
 if TYPE_CHECKING:
+    from ocular.advisor import Recommendation
     from ocular.model import OCuLaR
 
 CLIENTS_AT_ONCE = 10_000
@@ -22,7 +23,7 @@ CLIENTS_AT_ONCE = 10_000
 @click.option("-n", "count", default=5, show_default=True, type=click.IntRange(min=1), help="Products for each client.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="With --all: the CSV or Parquet file to write.")
 @click.option("--explain", is_flag=True, help="Say why: a reason with each product.")
-@format_option
+@format_option("table", "json", "csv")
 def recommend(
     model: Path, clients: tuple[str, ...], everybody: bool, count: int, output: Path | None, explain: bool, form: str
 ) -> None:
@@ -33,48 +34,46 @@ def recommend(
     ocular recommend model --client "Acme Ltd" -n 5 --explain
     ocular recommend model --client "Acme Ltd" --format json
     ocular recommend model --all -n 10 -o recommendations.parquet
+
+    The hit rate says how often recommendations with such a confidence came true on held-out purchases, the price is
+    what similar clients paid.
     """
+    from ocular.advisor import Advisor
     from ocular.errors import ConfigError
-    from ocular.model import load
 
     if everybody == bool(clients) or everybody != (output is not None):
         raise ConfigError("expected --client NAME, or --all together with --output FILE; see ocular recommend --help")
-    fitted = load(model)
+    advisor = Advisor.load(model)
     if output is not None:
-        written = _write_all(fitted, count, output)
+        written = _write_all(advisor.model, count, output)
         click.echo(f"wrote {written:,} recommendations to {output}")
         return
-    users = [fitted.interactions_.user_index(name) for name in clients]
-    rows = recommendation_rows(fitted, users, count)
-    reasons = [_reason(fitted, row) for row in rows] if explain else []
+    found = [
+        (rank + 1, recommendation)
+        for client in clients
+        for rank, recommendation in enumerate(advisor.recommend(client, count))
+    ]
+    rows = [recommendation_row(rank, recommendation) for rank, recommendation in found]
+    reasons = [recommendation.text() for _, recommendation in found] if explain else []
     if form != "table":
         rows = [row | {"reason": reason} for row, reason in zip(rows, reasons, strict=True)] if explain else rows
         reasons = []
     click.echo("\n\n".join([render(rows, form), *reasons]))
 
 
-def recommendation_rows(model: OCuLaR, users: list[int], count: int) -> list[Row]:
-    """One row a recommendation: client, rank, product, confidence."""
-    from ocular.data.interactions import plain
-
-    history = model.interactions_
-    ids, probabilities = model.recommend(users, N=min(count, history.n_items))
-    return [
-        {
-            "client": plain(history.user_labels[user]),
-            "rank": rank + 1,
-            "product": plain(history.item_labels[item]),
-            "confidence": round(float(probability), 6),
-        }
-        for user, found, scores in zip(users, ids, probabilities, strict=True)
-        for rank, (item, probability) in enumerate(zip(found, scores, strict=True))
-        if item >= 0
-    ]
-
-
-def _reason(model: OCuLaR, row: Row) -> str:
-    history = model.interactions_
-    return model.explain(history.user_index(row["client"]), history.item_index(row["product"])).text()
+def recommendation_row(rank: int, recommendation: Recommendation) -> Row:
+    """Client, rank, product, confidence, hit rate and price; None for what is not known."""
+    price, observed = recommendation.price, recommendation.observed
+    return {
+        "client": recommendation.client,
+        "rank": rank,
+        "product": recommendation.product,
+        "confidence": round(recommendation.confidence, 6),
+        "hit_rate": None if observed is None else round(observed.rate, 4),
+        "price": None if price is None else price.median,
+        "price_low": None if price is None else price.low,
+        "price_high": None if price is None else price.high,
+    }
 
 
 def _write_all(model: OCuLaR, count: int, output: Path) -> int:
@@ -96,16 +95,15 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
         users = np.arange(first, min(first + CLIENTS_AT_ONCE, history.n_users))
         ids, probabilities = model.recommend(users, N=count)
         found = ids.ravel() >= 0
-        blocks.append(
-            pl.DataFrame(
-                {
-                    "client": clients.gather(np.repeat(users, count)[found]),
-                    "rank": np.tile(np.arange(1, count + 1), len(users))[found],
-                    "product": products.gather(ids.ravel()[found]),
-                    "confidence": probabilities.ravel()[found],
-                }
-            )
-        )
+        columns: dict[str, Any] = {
+            "client": clients.gather(np.repeat(users, count)[found]),
+            "rank": np.tile(np.arange(1, count + 1), len(users))[found],
+            "product": products.gather(ids.ravel()[found]),
+            "confidence": probabilities.ravel()[found],
+        }
+        if model.calibration_ is not None:
+            columns["hit_rate"] = pl.Series(model.calibration_.known(columns["confidence"]), nan_to_null=True)
+        blocks.append(pl.DataFrame(columns))
     table = pl.concat(blocks)
     write_table(output, table)
     return len(table)

@@ -1,9 +1,13 @@
 """
-Which users and items belong to a co-cluster.
+Which users and items belong to a co-cluster, and what there is to say about it.
 
-Two members of strength δ are joined with probability 1 − e^(−δ²) by that co-cluster alone. A user and an item belong
-if they reach δ = √(−log(1 − p)) for a chosen p. What one side has in strength the other may lack without a change of
-the model, so strengths are first brought to the same largest value on both sides.
+A co-cluster's typical item has the strength t = Σ f² / Σ f, the mean over its items where each counts by its strength;
+so has its typical user. A user belongs if this co-cluster alone gives them its typical item with probability p or more,
+1 − e^(−f·t) ≥ p, and an item belongs if it gives the item to its typical user. That does not change when strength moves
+from one side to the other, which the model does not see either, and it lets the weak members of a strong co-cluster in.
+
+By default p is 0.2, or in co-clusters that are weak, as they all are in sparse data, what half of the affinity of a
+typical pair amounts to. benchmarks/recovery.py has planted co-clusters come back by this rule.
 """
 
 from __future__ import annotations
@@ -12,35 +16,95 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
-MEMBER_PROBABILITY = 0.1
+from ocular.data.interactions import Interactions
+from ocular.explain.labels import Describer, Trait
+
+MEMBER_PROBABILITY, MEMBER_SHARE = 0.2, 0.5
+MOST_OVERLAPS = 10  # that a co-cluster names
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What a co-cluster shares with another one."""
+
+    cocluster: int
+    users: int
+    items: int
 
 
 @dataclass(frozen=True)
 class CoCluster:
     """A group of users and a group of items that belong together."""
 
-    index: int
-    users: NDArray[np.int64]  # strongest first
-    items: NDArray[np.int64]  # strongest first
+    index: int  # column of the factors
+    label: str  # from its distinctive items and what its users have in common
+    users: Ints  # strongest first
+    items: Ints  # strongest first
     user_strengths: NDArray[np.float32]
     item_strengths: NDArray[np.float32]
     density: float  # share of its users × items pairs that are positive
+    strength: float  # probability that it gives to a pair of typical members
+    share: float  # of all positives that it explains: its part of their affinity
+    traits: tuple[Trait, ...]  # attributes that its members have unusually often
+    overlaps: tuple[Overlap, ...]  # with the co-clusters it shares most pairs with
 
 
-def memberships(
-    user_factors: sp.csr_array, item_factors: sp.csr_array, probability: float = MEMBER_PROBABILITY
-) -> tuple[sp.csc_array, sp.csc_array]:
-    """The factors with every entry below the threshold removed; column c holds the members of co-cluster c."""
+@dataclass(frozen=True)
+class Members:
+    """The factors with everything below the threshold removed; column c holds the members of co-cluster c."""
+
+    users: sp.csc_array  # (n_users, K)
+    items: sp.csc_array  # (n_items, K)
+
+    def users_of(self, c: int) -> tuple[Ints, NDArray[np.float32]]:
+        """Ids and strengths, strongest first."""
+        return _column(self.users, c)
+
+    def items_of(self, c: int) -> tuple[Ints, NDArray[np.float32]]:
+        """Ids and strengths, strongest first."""
+        return _column(self.items, c)
+
+    @property
+    def per_user(self) -> Ints:
+        """In how many co-clusters each user is."""
+        return np.bincount(self.users.indices, minlength=self.users.shape[0])
+
+    @property
+    def per_item(self) -> Ints:
+        """In how many co-clusters each item is."""
+        return np.bincount(self.items.indices, minlength=self.items.shape[0])
+
+
+def find_members(user_factors: sp.csr_array, item_factors: sp.csr_array, probability: float | None = None) -> Members:
+    """Who belongs: whom a co-cluster alone joins to its typical member with this probability, or the default rule."""
     users, items = sp.csc_array(user_factors), sp.csc_array(item_factors)
-    largest = np.column_stack([users.max(axis=0).toarray(), items.max(axis=0).toarray()])
-    least = np.sqrt(-np.log1p(-probability))
-    balance = np.sqrt(np.divide(largest[:, 0], largest[:, 1], out=np.ones(len(largest)), where=largest[:, 1] > 0))
-    return _at_least(users, least * balance), _at_least(items, least / np.maximum(balance, 1e-12))
+    typical_user, typical_item = _typical(users), _typical(items)
+    if probability is None:
+        least = np.minimum(-np.log1p(-MEMBER_PROBABILITY), MEMBER_SHARE * typical_user * typical_item)
+        least[least == 0] = np.inf  # nobody belongs where one side is empty
+    else:
+        least = np.full(users.shape[1], -np.log1p(-probability))
+    return Members(
+        _at_least(users, least / np.maximum(typical_item, 1e-12)),
+        _at_least(items, least / np.maximum(typical_user, 1e-12)),
+    )
 
 
-def _at_least(factors: sp.csc_array, least: NDArray[np.float64]) -> sp.csc_array:
+def _typical(factors: sp.csc_array) -> Floats:
+    """Σ f² / Σ f of each column."""
+    total = np.asarray(factors.sum(axis=0, dtype=np.float64)).ravel()
+    squares = np.asarray(factors.multiply(factors).sum(axis=0, dtype=np.float64)).ravel()
+    typical: Floats = squares / np.maximum(total, 1e-12)
+    return typical
+
+
+def _at_least(factors: sp.csc_array, least: Floats) -> sp.csc_array:
     kept = factors.copy()
     kept.data[kept.data < np.repeat(least, np.diff(kept.indptr))] = 0.0
     kept.eliminate_zeros()
@@ -48,25 +112,81 @@ def _at_least(factors: sp.csc_array, least: NDArray[np.float64]) -> sp.csc_array
 
 
 def list_coclusters(
+    members: Members,
     user_factors: sp.csr_array,
     item_factors: sp.csr_array,
-    positives: sp.csr_array,
-    probability: float = MEMBER_PROBABILITY,
+    user_base: Floats,
+    item_base: Floats,
+    interactions: Interactions,
 ) -> list[CoCluster]:
-    """All co-clusters with at least one user and one item, in the order of the factors' columns."""
-    users, items = memberships(user_factors, item_factors, probability)
+    """All with at least one user and one item, in the order of the factors' columns; bases add to every affinity."""
+    users, items = _ones(members.users), _ones(members.items)
+    bought = interactions.to_matrix()
+    n_users, n_items = np.diff(users.indptr), np.diff(items.indptr)
+    pairs = np.asarray((bought @ items).multiply(users).sum(axis=0)).ravel()
+    share = _explained(
+        user_factors.indptr, user_factors.indices, user_factors.data,
+        item_factors.indptr, item_factors.indices, item_factors.data, user_factors.shape[1],
+        interactions.by_user.indptr, interactions.by_user.indices, user_base, item_base,
+    ) / interactions.nnz  # fmt: skip
+    overlaps = _overlaps(users, items)
+    describer = Describer(interactions, users.T.tocsr() @ bought)
     found = []
-    for c in range(users.shape[1]):
-        u, user_strengths = _column(users, c)
-        i, item_strengths = _column(items, c)
-        if len(u) and len(i):
-            density = positives[u][:, i].nnz / (len(u) * len(i))
-            found.append(CoCluster(c, u, i, user_strengths, item_strengths, density))
+    for c in np.flatnonzero((n_users > 0) & (n_items > 0)).tolist():
+        u, user_strengths = members.users_of(c)
+        i, item_strengths = members.items_of(c)
+        label, traits = describer.describe(c, u, i)
+        typical = float(user_strengths.mean()) * float(item_strengths.mean())
+        density = float(pairs[c]) / (len(u) * len(i))
+        found.append(
+            CoCluster(
+                c, label, u, i, user_strengths, item_strengths, density, float(-np.expm1(-typical)), float(share[c]),
+                traits, overlaps.get(c, ()),
+            )
+        )  # fmt: skip
     return found
 
 
-def _column(factors: sp.csc_array, c: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    rows = factors.indices[factors.indptr[c] : factors.indptr[c + 1]].astype(np.int64)
-    strengths = factors.data[factors.indptr[c] : factors.indptr[c + 1]]
+@njit(cache=True)
+def _explained(u_ptr, u_col, u_val, i_ptr, i_col, i_val, K, row_ptr, row_items, user_base, item_base):  # type: ignore[no-untyped-def]  # Numba infers
+    """Σ over the positives of f_uc f_ic / z_ui, for each co-cluster c."""
+    explained = np.zeros(K)
+    f_u = np.zeros(K)
+    for u in range(len(row_ptr) - 1):
+        for a in range(u_ptr[u], u_ptr[u + 1]):
+            f_u[u_col[a]] = u_val[a]
+        for r in range(row_ptr[u], row_ptr[u + 1]):
+            i = row_items[r]
+            z = user_base[u] + item_base[i]
+            for b in range(i_ptr[i], i_ptr[i + 1]):
+                z += f_u[i_col[b]] * i_val[b]
+            for b in range(i_ptr[i], i_ptr[i + 1]):
+                explained[i_col[b]] += f_u[i_col[b]] * i_val[b] / z
+        for a in range(u_ptr[u], u_ptr[u + 1]):
+            f_u[u_col[a]] = 0.0
+    return explained
+
+
+def _overlaps(users: sp.csc_array, items: sp.csc_array) -> dict[int, tuple[Overlap, ...]]:
+    shared_users, shared_items = (users.T @ users).tocsr(), (items.T @ items).tocsr()
+    shared_pairs = shared_users.multiply(shared_items).tocsr()
+    shared_pairs.setdiag(0)
+    shared_pairs.eliminate_zeros()
+    found = {}
+    for c in range(shared_pairs.shape[0]):
+        span = slice(shared_pairs.indptr[c], shared_pairs.indptr[c + 1])
+        others = shared_pairs.indices[span][np.argsort(-shared_pairs.data[span], kind="stable")[:MOST_OVERLAPS]]
+        found[c] = tuple(Overlap(int(o), int(shared_users[c, o]), int(shared_items[c, o])) for o in others)
+    return found
+
+
+def _ones(members: sp.csc_array) -> sp.csc_array:
+    ones = np.ones(members.nnz, dtype=np.int64)
+    return sp.csc_array((ones, members.indices, members.indptr), shape=members.shape)
+
+
+def _column(factors: sp.csc_array, c: int) -> tuple[Ints, NDArray[np.float32]]:
+    span = slice(factors.indptr[c], factors.indptr[c + 1])
+    rows, strengths = factors.indices[span].astype(np.int64), factors.data[span]
     order = np.lexsort((rows, -strengths))
     return rows[order], strengths[order]

@@ -1,0 +1,77 @@
+"""Names of clients and products as they stand in a sentence."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+EXAMPLES = 3  # names in a sentence
+RIGHT_TO_LEFT = {"R", "AL"}
+DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # marks, not letters
+
+Write = Callable[[str], str]  # escapes a name for the format it goes into
+
+
+def client_name(label: Any) -> str:
+    """The name, or "Client 6" where clients have numbers."""
+    return _name(label, "Client")
+
+
+def product_name(label: Any) -> str:
+    """The name, or "Item 4" where products have numbers."""
+    return _name(label, "Item")
+
+
+def listed(labels: Sequence[Any], noun: str, write: Write = str) -> str:
+    """
+    The first few names and how many more there are; whole numbers as ranges.
+
+    >>> listed(["bolt", "nut", "saw", "oar", "rope"], "Item")
+    'bolt, nut, saw and 2 more'
+    >>> listed([3, 1, 2], "Item"), listed(["007", "12", "5", "31"], "Client")
+    ('Items 1-3', 'Clients 007, 12, 5 and 1 more')
+    """
+    more = [f"{len(labels) - EXAMPLES:,} more"] if len(labels) > EXAMPLES else []
+    shown = [one_line(str(label)) for label in labels[:EXAMPLES]]
+    if not all(name.isdecimal() for name in shown):
+        return _joined([*(write(_name(label, noun)) for label in labels[:EXAMPLES]), *more])
+    ranges = _ranges(labels) if all(isinstance(label, int) for label in labels) else []
+    numbers = ranges if 0 < len(ranges) <= EXAMPLES else [*shown, *more]
+    return f"{noun}{'s' if len(labels) > 1 else ''} {_joined(numbers)}"
+
+
+def one_line(text: str) -> str:
+    """Without line breaks, control characters and marks of direction, which would break a table or a sentence."""
+    visible = (c for c in text if unicodedata.bidirectional(c) not in DIRECTIONS)
+    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in visible).split())
+
+
+def isolated(text: str) -> str:
+    """Right-to-left names are set apart, so that the sentence around them keeps its order."""
+    if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
+        return f"\u2068{text}\u2069"
+    return text
+
+
+def shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _name(label: Any, noun: str) -> str:
+    text = one_line(str(label))
+    return f"{noun} {text}" if text.isdecimal() else text
+
+
+def _ranges(numbers: Sequence[int]) -> list[str]:
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

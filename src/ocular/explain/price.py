@@ -1,0 +1,102 @@
+"""
+What a product is likely to cost: what related clients paid for it.
+
+Related are the clients that the reasons of a recommendation name, each weighed by how much they have to do with those
+reasons. A client who bought often counts once: their purchases share their weight. Amounts of zero or less are gifts
+and corrections, not prices. Where related clients paid too few times, everybody who bought the product is asked, and
+the estimate says so; where that is too few as well there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Interactions
+
+LEAST_PURCHASES = 3
+RANGE = (0.1, 0.5, 0.9)
+SIMILAR, EVERYBODY = "similar clients", "all clients"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PriceEstimate:
+    """A weighted median with its range: eight in ten paid between low and high."""
+
+    median: float
+    low: float
+    high: float
+    purchases: int  # that it rests on
+    clients: int  # who made them
+    basis: str  # SIMILAR or EVERYBODY
+    currency: str = ""
+
+    def text(self) -> str:
+        """One sentence."""
+        who = "Similar clients" if self.basis == SIMILAR else "All its buyers (too few of them similar)"
+        low, median, high = (money(value, self.currency) for value in (self.low, self.median, self.high))
+        between = "exactly that" if low == high else f"between {low} and {high}"
+        count = f"{self.purchases:,} purchases by {_clients(self.clients)}"
+        return f"{who} paid {median}, eight in ten of them {between} ({count})."
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def money(amount: float, currency: str = "") -> str:
+    """
+    As people write it: two decimals below a thousand.
+
+    >>> money(1234.5, "£"), money(1.25, "£")
+    ('£1,234', '£1.25')
+    """
+    return f"{currency}{amount:,.0f}" if amount >= 1000 else f"{currency}{amount:,.2f}"
+
+
+def estimate_price(
+    item: int, related: Mapping[int, float], interactions: Interactions, without: int | None = None
+) -> PriceEstimate | None:
+    """From the purchases of `item` by `related` users (id -> weight), or by everybody; those of one user left out."""
+    purchases, by_item = interactions.purchases, interactions.by_item
+    if purchases is None or purchases.price is None:
+        return None
+    users = by_item[item]
+    pairs = interactions.pairs_by_item[by_item.indptr[item] : by_item.indptr[item + 1]]
+    rows, place = purchases.of_pairs(pairs)
+    prices, buyers = purchases.price[rows], users[place]
+    paid = (prices > 0) & np.isfinite(prices) & (buyers != (-1 if without is None else without))
+    if purchases.quantity is not None:
+        paid &= ~(purchases.quantity[rows] <= 0)  # what is not known counts
+    prices, buyers = prices[paid], buyers[paid]
+    weights = np.array([related.get(user, 0.0) for user in buyers.tolist()])
+    for basis, weight in ((SIMILAR, weights), (EVERYBODY, np.ones(len(prices)))):
+        asked = weight > 0
+        if asked.sum() >= LEAST_PURCHASES:
+            return _estimate(prices[asked], buyers[asked], weight[asked], basis, purchases.currency)
+    return None
+
+
+def _estimate(prices: Floats, buyers: NDArray[Any], weights: Floats, basis: str, currency: str) -> PriceEstimate:
+    _, client, times = np.unique(buyers, return_inverse=True, return_counts=True)
+    low, median, high = _quantiles(prices, weights / times[client])
+    return PriceEstimate(median, low, high, len(prices), len(times), basis, currency)
+
+
+def _quantiles(values: Floats, weights: Floats) -> list[float]:
+    """The values at which the weight reaches each part of RANGE; between two where it does exactly, as a median."""
+    order = np.argsort(values, kind="stable")
+    values, reached = values[order], np.cumsum(weights[order]) / weights.sum()
+    last = len(values) - 1
+    at = [int(np.searchsorted(reached, q * (1 - 1e-9))) for q in RANGE]
+    after = [int(np.searchsorted(reached, q * (1 + 1e-9))) for q in RANGE]
+    return [float(values[min(a, last)] + values[min(b, last)]) / 2 for a, b in zip(at, after, strict=True)]
+
+
+def _clients(n: int) -> str:
+    return "1 client" if n == 1 else f"{n:,} clients"

@@ -1,0 +1,172 @@
+"""What a product is likely to cost, against sums that were done by hand and a slow reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ocular import Interactions, OCuLaR
+from ocular.explain.price import EVERYBODY, SIMILAR, PriceEstimate, estimate_price, money
+
+NAN = float("nan")
+
+
+def shop(paid: list[tuple[int, float]], **more: Any) -> Interactions:
+    """Clients (by number) who bought product 1 at these prices; everybody has product 0 for 999."""
+    n = 1 + max(user for user, _ in paid)
+    users = [user for user, _ in paid] + list(range(n))
+    items = [1] * len(paid) + [0] * n
+    if "quantity" in more:
+        more["quantity"] = [*more["quantity"], *[1] * n]
+    return Interactions.from_pairs(users, items, price=[price for _, price in paid] + [999.0] * n, **more)
+
+
+def spread(estimate: PriceEstimate | None) -> tuple[float, float, float]:
+    assert estimate is not None
+    return estimate.low, estimate.median, estimate.high
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({0: 1, 1: 1, 2: 1, 3: 1}, (10, 25, 40)),  # a half is reached exactly: between two
+        ({0: 2, 1: 1, 2: 1}, (10, 15, 30)),
+        ({0: 1, 1: 1, 2: 8}, (15, 30, 30)),  # 10 reaches a tenth
+        ({0: 8, 1: 1, 2: 1}, (10, 10, 25)),  # 20 reaches nine tenths
+        ({0: 0.5, 1: 9, 2: 0.5}, (20, 20, 20)),
+        ({1: 0.5, 2: 0.1, 3: 0.4}, (20, 25, 40)),  # 20 reaches half of it
+        ({1: 1, 2: 1, 3: 1}, (20, 30, 40)),
+    ],
+)
+def test_weighted_median_and_range_by_hand(weights: dict[int, float], expected: tuple[float, float, float]) -> None:
+    found = estimate_price(1, weights, shop([(0, 10), (1, 20), (2, 30), (3, 40)]))
+    assert found is not None
+    assert spread(found) == pytest.approx(expected)
+    assert (found.basis, found.purchases, found.clients) == (SIMILAR, len(weights), len(weights))
+
+
+def test_purchases_of_one_client_share_its_weight() -> None:
+    history = shop([(0, 1)] * 98 + [(1, 50), (2, 60), (3, 70)])
+    found = estimate_price(1, dict.fromkeys(range(4), 1.0), history)
+    assert spread(found) == pytest.approx((1, 55, 70))  # as if 0 had bought once, for 1
+    assert found is not None
+    assert (found.purchases, found.clients) == (101, 4)
+
+
+@pytest.mark.parametrize("bad", [0.0, -5.0, NAN, float("inf")])
+def test_what_is_no_price_does_not_count(bad: float) -> None:
+    history = shop([(0, 10), (1, 20), (2, 30), (3, bad), (0, bad)])
+    found = estimate_price(1, dict.fromkeys(range(4), 1.0), history)
+    assert spread(found) == (10, 20, 30)
+    assert found is not None
+    assert (found.purchases, found.clients) == (3, 3)
+
+
+def test_returns_do_not_count_and_unknown_quantities_do() -> None:
+    history = shop([(0, 10), (1, 20), (2, 30), (3, 500), (4, 600)], quantity=[1, NAN, 2, -1, 0])
+    assert spread(estimate_price(1, dict.fromkeys(range(5), 1.0), history)) == (10, 20, 30)
+
+
+def test_too_few_similar_clients_ask_everybody_and_say_so() -> None:
+    history = shop([(0, 10), (1, 20), (2, 30), (3, 40)], currency="£")
+    found = estimate_price(1, {0: 5.0, 1: 1.0}, history)
+    assert found is not None
+    assert spread(found) == pytest.approx((10, 25, 40))  # everybody counts alike
+    assert found.basis == EVERYBODY
+    assert found.text() == (
+        "All its buyers (too few of them similar) paid £25.00, eight in ten of them between £10.00 and £40.00 "
+        "(4 purchases by 4 clients)."
+    )
+
+
+def test_own_purchases_are_left_out() -> None:
+    history = shop([(0, 10), (1, 20), (2, 30), (3, 40), (3, 44)])
+    assert spread(estimate_price(1, dict.fromkeys(range(4), 1.0), history, without=3)) == (10, 20, 30)
+    assert estimate_price(1, dict.fromkeys(range(4), 1.0), shop([(0, 10), (1, 20), (3, 40)]), without=3) is None
+
+
+def test_fewer_than_three_prices_are_no_estimate() -> None:
+    assert estimate_price(1, {0: 1, 1: 1}, shop([(0, 10), (1, 20)])) is None
+    assert estimate_price(1, {0: 1, 1: 1, 2: 1}, shop([(0, 10), (1, 20), (2, NAN)])) is None
+    assert estimate_price(0, {0: 1}, Interactions.from_pairs([0, 1, 2], [0, 0, 0])) is None
+    assert estimate_price(0, {0: 1}, Interactions.from_pairs([0, 1, 2], [0, 0, 0], quantity=[1, 1, 1])) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.one_of(st.integers(-2, 9).map(float), st.just(NAN))), min_size=1, max_size=14
+    ),
+    st.dictionaries(st.integers(0, 5), st.integers(1, 4).map(float)),
+    st.one_of(st.none(), st.integers(0, 5)),
+)
+def test_prices_against_a_slow_reference(
+    paid: list[tuple[int, float]], related: dict[int, float], without: int | None
+) -> None:
+    found = estimate_price(1, related, shop(paid), without)
+    good = [(user, price) for user, price in paid if price > 0 and user != without]
+    asked = [pair for pair in good if pair[0] in related]
+    if len(asked) < 3:
+        asked, related = good, dict.fromkeys(range(6), 1.0)
+    if len(asked) < 3:
+        assert found is None
+        return
+    times = {user: sum(1 for other, _ in asked if other == user) for user, _ in asked}
+    weight = {user: related[user] / times[user] for user in times}
+    total = sum(weight[user] for user, _ in asked)
+
+    def quantile(q: float) -> float:
+        """Between the largest value with at most so much weight above and the least with at most so much below."""
+        prices = sorted({price for _, price in asked})
+        below = {p: sum(weight[u] for u, paid in asked if paid < p) / total for p in prices}
+        above = {p: sum(weight[u] for u, paid in asked if paid > p) / total for p in prices}
+        fits = [p for p in prices if below[p] <= q + 1e-9 and above[p] <= 1 - q + 1e-9]
+        return (fits[0] + fits[-1]) / 2
+
+    assert spread(found) == pytest.approx((quantile(0.1), quantile(0.5), quantile(0.9)))
+    assert found is not None
+    assert (found.purchases, found.clients) == (len(asked), len(times))
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "written"),
+    [(1.25, "£", "£1.25"), (999, "", "999.00"), (1000, "€", "€1,000"), (1234567.8, "EUR ", "EUR 1,234,568")],
+)
+def test_money(amount: float, currency: str, written: str) -> None:
+    assert money(amount, currency) == written
+
+
+def test_the_sentence_says_only_what_is_true() -> None:
+    same = estimate_price(1, {0: 1.0}, shop([(0, 5), (0, 5), (0, 5), (1, 7)], currency="$"))
+    assert same is not None
+    assert same.text() == "Similar clients paid $5.00, eight in ten of them exactly that (3 purchases by 1 client)."
+    # a low and a high price that agree do not make all prices agree
+    paid = [(0, 1.0), *((user, 5.0) for user in range(1, 11)), (11, 900.0)]
+    found = estimate_price(1, dict.fromkeys(range(12), 1.0), shop(paid))
+    assert spread(found) == (5, 5, 5)
+    assert found is not None
+    assert found.text() == "Similar clients paid 5.00, eight in ten of them exactly that (12 purchases by 12 clients)."
+
+
+def test_a_model_estimates_by_the_clients_that_its_reasons_name() -> None:
+    # two patterns; product 2 is 10 in the first and 1,000 in the second
+    users = [u for u in range(10) for _ in range(3)]
+    items = [i for u in range(10) for i in ([0, 1, 2] if u < 5 else [3, 4, 2])]
+    price = [float(10 if u < 5 else 1000) for u in users]
+    keep = [n for n in range(30) if (users[n], items[n]) not in {(0, 2), (9, 2)}]
+    history = Interactions.from_pairs(
+        np.take(users, keep), np.take(items, keep), price=np.take(price, keep), currency="€"
+    )
+    model = OCuLaR(2, 0.1, random_state=0, tol=0.0, max_iter=60).fit(history)
+    cheap, dear = model.explain(0, 2), model.explain(9, 2)
+    assert cheap.price is not None
+    assert dear.price is not None
+    assert (cheap.price.median, dear.price.median) == (10, 1000)
+    assert (cheap.price.basis, cheap.price.clients) == (SIMILAR, 4)
+    assert cheap.text().endswith(
+        "Similar clients paid €10.00, eight in ten of them exactly that (4 purchases by 4 clients)."
+    )
+    assert model.explain(0, 0).price is not None  # four others paid

@@ -1,0 +1,249 @@
+"""Reasons against a dense reference: what they add up to, whose purchases they name, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from support import all_pairs, parameters_of_model
+
+from ocular import Interactions, OCuLaR
+from ocular.errors import DataError
+from ocular.explain.calibration import Calibration
+from ocular.explain.coclusters import find_members
+from ocular.explain.reasons import Explanation, Reason, find_reasons, relate
+
+BACKGROUND = 1e-4
+
+models = pytest.mark.parametrize("which", ["model", "biased"])
+
+
+@models
+def test_contributions_add_up_for_every_pair(which: str, request: pytest.FixtureRequest) -> None:
+    model: OCuLaR = request.getfixturevalue(which)
+    p, probabilities = parameters_of_model(model), all_pairs(model)
+    affinity = p.user_factors @ p.item_factors.T
+    base = p.user_bias[:, None] + p.item_bias + p.bias + BACKGROUND
+    bought = model.interactions_.to_matrix().toarray() > 0
+    for u, i in np.ndindex(affinity.shape):
+        explanation = model.explain(u, i)
+        contributions = [reason.contribution for reason in explanation.reasons]
+        assert math.fsum(contributions) == pytest.approx(affinity[u, i], rel=1e-5, abs=0)
+        assert contributions == sorted(contributions, reverse=True)
+        assert explanation.base == pytest.approx(base[u, i], rel=1e-5)
+        assert explanation.confidence == pytest.approx(1 - math.exp(-affinity[u, i] - base[u, i]), rel=1e-5)
+        assert explanation.confidence == pytest.approx(probabilities[u, i], rel=1e-5)
+        assert explanation.owned == bought[u, i]
+        for reason in explanation.reasons:
+            c = reason.cocluster
+            assert reason.contribution == pytest.approx(p.user_factors[u, c] * p.item_factors[i, c], rel=1e-5)
+
+
+@models
+def test_evidence_are_purchases_of_members(which: str, request: pytest.FixtureRequest) -> None:
+    model: OCuLaR = request.getfixturevalue(which)
+    p = parameters_of_model(model)
+    bought = model.interactions_.to_matrix().toarray() > 0
+    named = 0
+    for u in range(0, 60, 7):
+        for i in range(40):
+            has, who = bought[u].copy(), bought[:, i].copy()
+            has[i] = who[u] = False
+            for reason in model.explain(u, i).reasons:
+                c = reason.cocluster
+                f_u, f_i = p.user_factors[:, c], p.item_factors[:, c]
+                members = model.rows_[c].copy()
+                members[u] = False
+                own = np.flatnonzero(has & model.columns_[c])
+                alike = np.flatnonzero(who & members)
+                # where no member bears it out: everybody with a trace of it
+                assert sorted(reason.owned_items) == (own if len(own) else np.flatnonzero(has & (f_i > 0))).tolist()
+                assert (
+                    sorted(reason.similar_users) == (alike if len(alike) else np.flatnonzero(who & (f_u > 0))).tolist()
+                )
+                assert (np.diff(f_i[reason.owned_items]) <= 0).all()
+                assert (np.diff(f_u[reason.similar_users]) <= 0).all()
+                if len(alike):
+                    named += 1
+                    assert reason.group == members.sum() >= len(alike)
+    assert named > 100
+
+
+def test_reasons_and_counts_by_hand() -> None:
+    # one co-cluster; −log 0.8 = 0.223 over a typical 0.88 and 0.76: members need 0.29 and 0.25
+    # client 3 is no member, client 4 has a trace
+    users = sp.csr_array(np.array([[1.0], [0.9], [0.8], [0.0], [0.1]], dtype=np.float32))
+    items = sp.csr_array(np.array([[1.0], [0.7], [0.5], [0.1]], dtype=np.float32))
+    history = Interactions.from_pairs([0, 0, 0, 1, 1, 2, 2, 3, 4, 4], [0, 1, 3, 0, 2, 0, 1, 2, 2, 3])
+    members = find_members(users, items)
+    (reason,) = find_reasons(users[[0]], history.by_user[0], 2, (users, items), members, history, 0)
+    assert reason.contribution == pytest.approx(0.5)
+    assert reason.owned_items == [0, 1]  # 3 is bought, but no member
+    assert reason.similar_users == [1]  # 3 bought it without belonging, 4 belongs only a little
+    assert reason.group == 2  # 1 and 2, without the client
+    assert relate([reason], users) == {1: pytest.approx(0.5 * 0.9)}
+    # the same purchases of a client who is not in the model: 0 is one of the group now
+    (new,) = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history)
+    assert (new.owned_items, new.similar_users, new.group) == ([0], [0, 2], 3)
+
+
+def test_a_group_is_not_only_its_buyers() -> None:
+    # both members other than client 0 have not bought item 1; of two clients with a trace one has
+    users = sp.csr_array(np.array([[1.0], [1.0], [1.0], [0.1], [0.1]], dtype=np.float32))
+    items = sp.csr_array(np.array([[1.0], [0.5]], dtype=np.float32))
+    history = Interactions.from_pairs([0, 1, 2, 3, 3, 4], [0, 0, 0, 0, 1, 0])
+    members = find_members(users, items)
+    (reason,) = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history, 0)
+    assert reason.similar_users == [3]
+    assert reason.group == 4  # "1 of the 1 clients in this group" would be a lie
+
+
+# ------------------------------------------------------------------------------------------------- what is told of them
+
+
+def case_of(*reasons: Reason, **changes: Any) -> Explanation:
+    history = Interactions.from_pairs(range(6), range(6), user_labels=list("uvwxyz"), item_labels=list("abcdef"))
+    given = {"user": 0, "item": 5, "confidence": 0.5, "owned": False, "interactions": history} | changes
+    return Explanation(reasons=list(reasons), client_items=np.array([0], dtype=np.int32), **given)
+
+
+def because(cocluster: int, contribution: float, owned: list[int], alike: list[int]) -> Reason:
+    return Reason(cocluster, contribution, owned, alike, group=4)
+
+
+def test_equal_reasons_are_one() -> None:
+    case = case_of(because(3, 0.4, [0, 1], [2, 3]), because(5, 0.35, [2], [2]), because(7, 0.2, [1, 0], [3, 2])).case()
+    assert [(reason.cocluster, reason.contribution) for reason in case.told] == [
+        (3, pytest.approx(0.6)), (5, pytest.approx(0.35)),
+    ]  # fmt: skip
+    assert (case.left_out, case.rest_share) == (0, 0)
+
+
+def test_together_equal_reasons_may_lead() -> None:
+    case = case_of(because(5, 0.5, [2], [2]), because(3, 0.4, [0], [3]), because(7, 0.3, [0], [3])).case()
+    assert [reason.cocluster for reason in case.told] == [3, 5]
+
+
+def test_weak_reasons_are_left_out_and_counted() -> None:
+    weak = [because(c, 0.05, [c], [c]) for c in (3, 4)]
+    case = case_of(because(1, 0.6, [0], [1]), because(2, 0.3, [1], [2]), *weak).case()
+    assert [reason.cocluster for reason in case.told] == [1, 2]
+    assert (case.left_out, case.left_out_share) == (2, pytest.approx(0.1))
+
+
+@pytest.mark.parametrize(("most", "told"), [(1, 1), (2, 2), (3, 3), (9, 4), (0, 1)])
+def test_at_most_so_many_are_told(most: int, told: int) -> None:
+    case = case_of(*(because(c, 0.25, [c], [c]) for c in range(4))).case(most)
+    assert (len(case.told), case.left_out) == (told, 4 - told)
+    assert case.left_out_share == pytest.approx(1 - told / 4)
+
+
+def test_popularity_has_its_share() -> None:
+    case = case_of(because(1, 0.3, [0], [1]), because(2, 0.02, [1], [2]), base=0.08).case()
+    assert (case.left_out, case.left_out_share, case.rest_share) == (1, pytest.approx(0.05), pytest.approx(0.2))
+
+
+def test_what_is_told_left_out_and_popular_is_the_whole_case() -> None:
+    # the second has nobody to name; it is unsaid and must not vanish
+    explanation = case_of(because(1, 0.5, [0], [1]), because(2, 0.3, [1], []), because(3, 0.1, [2], [3]), base=0.1)
+    case = explanation.case()
+    assert sum(reason.contribution for reason in case.told) + case.left_out_share + case.rest_share == pytest.approx(1)
+    assert case.left_out == 1
+    alone = case_of(because(1, 0.5, [0], [1]), because(2, 0.5, [1], []))
+    assert alone.case().left_out_share == pytest.approx(0.5)
+    assert "50% of the case" in alone.text()
+
+
+def test_explanations_can_be_compared(model: OCuLaR) -> None:
+    for _ in range(2):
+        assert (model.explain(0, 1) == model.explain(0, 1)) in (True, False)  # and no error from NumPy
+    assert model.explain(0, 1) != model.explain(0, 2)
+
+
+# ----------------------------------------------------------------------------------------------- clients with a new row
+
+
+def test_what_would_be_is_explained_by_the_given_row(model: OCuLaR, bought: np.ndarray) -> None:
+    row = bought[[0]].copy()
+    (item,), _ = model.recommend(0, N=1)
+    row[0, item] = 1
+    (following,), (probability,) = model.recommend(0, row, N=1, recalculate_user=True)
+    assert following != item
+    explanation = model.explain(0, following, row)
+    assert explanation.confidence == pytest.approx(float(probability), rel=1e-5)
+    assert item in explanation.client_items
+    assert model.explain(0, item, row).owned
+    assert not model.explain(0, item).owned
+    assert all(0 not in reason.similar_users for reason in explanation.reasons)
+    folded = model.fold_in(row).toarray()[0].astype(float) * model.item_factors_.toarray()[following]
+    assert sum(reason.contribution for reason in explanation.reasons) == pytest.approx(folded.sum(), rel=1e-5)
+
+
+def test_a_client_who_is_not_in_the_model(model: OCuLaR, bought: np.ndarray) -> None:
+    (item,), (probability,) = model.recommend(0, bought[[0]], N=1, recalculate_user=True)
+    explanation = model.explain(None, item, bought[[0]])
+    assert explanation.user is None
+    assert explanation.client == "the client"
+    assert explanation.confidence == pytest.approx(float(probability), rel=1e-5)
+    assert explanation.text().splitlines()[0].startswith(f"Produkt №{item} is recommended to the client with")
+    assert explanation.text().splitlines()[1].startswith("- The client has purchased Produkt №")
+    # client 0 of the model is just one of the others
+    owned_by_0 = int(np.flatnonzero(bought[0])[0])
+    assert 0 in model.explain(None, owned_by_0, bought[[1]]).reasons[0].similar_users
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, 0), "expected a user of the model, or user_items"),
+        ((0, 0, np.ones((2, 40))), "expected user_items with one row, got 2"),
+        ((None, 0, np.ones((1, 39))), "expected a column for each of 40 items, got 39"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused(model: OCuLaR, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        model.explain(*arguments)
+
+
+def test_hit_rates_are_those_of_the_calibration(named: Interactions) -> None:
+    model = OCuLaR(4, 0.5, tol=0.0, max_iter=60, random_state=0).fit(named)
+    (item,), (probability,) = model.recommend(0, N=1)
+    model.calibration_ = Calibration(
+        np.array([0.01, probability - 1e-3]), np.zeros(2), np.array([200, 40]), np.array([10, 30])
+    )
+    told = model.explain(0, item)
+    assert told.observed == (0.75, 40)
+    assert (
+        "In a check on held-out purchases, 75% of 40 recommendations with a confidence like this one were bought."
+        in told.text()
+    )
+    assert told.to_dict()["hit_rate"] == {"rate": 0.75, "recommendations": 40}
+    assert model.explain(0, int(named.by_user[0][0])).observed is None  # bought already: no recommendation
+    u, i = np.argwhere(all_pairs(model) < 2 * BACKGROUND)[0]
+    assert model.explain(u, i).observed is None  # below all that was recommended
+    model.fit(named)
+    assert model.calibration_ is None  # of the first fit
+
+
+@models
+def test_a_dict_is_ready_for_json_and_has_the_names(which: str, request: pytest.FixtureRequest) -> None:
+    model: OCuLaR = request.getfixturevalue(which)
+    history = model.interactions_
+    (item,), _ = model.recommend(3, N=1)
+    explanation = model.explain(3, item)
+    told = explanation.to_dict()
+    assert json.loads(json.dumps(told)) == told
+    assert (told["client"], told["product"]) == (history.user_labels[3], history.item_labels[item])
+    assert told["confidence"] == explanation.confidence
+    assert told["owned"] is False
+    assert told["text"] == explanation.text()
+    assert len(told["reasons"]) == len(explanation.reasons) > 0
+    for said, reason in zip(told["reasons"], explanation.reasons, strict=True):
+        assert (said["cocluster"], said["contribution"]) == (reason.cocluster, reason.contribution)
+        assert said["owned_items"] == history.item_labels[reason.owned_items].tolist()
+        assert said["similar_users"] == history.user_labels[reason.similar_users].tolist()
+        assert (said["bought_by"], said["group"]) == (len(reason.similar_users), reason.group)

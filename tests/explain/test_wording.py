@@ -1,0 +1,261 @@
+"""Explanations in words: exact sentences, no leaked client, and names that try to be markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ocular import Interactions, OCuLaR
+from ocular.explain.calibration import HitRate
+from ocular.explain.price import SIMILAR, PriceEstimate
+from ocular.explain.reasons import Explanation, Reason
+
+NUMBERED = Interactions.from_pairs([0], [0], (12, 12))
+NAMED = Interactions.from_pairs(
+    [0],
+    [0],
+    user_labels=["Acme", "Bolt & Co", "Corda", "Dory", "Eel"],
+    item_labels=["nut", "saw", "vise", "oar", "sail"],
+)
+NASTY = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</p></div><h1>",
+    "a & b &lt;i&gt;",
+    "\"quoted\" 'twice'",
+    "| pipe | `tick` | *bold* _it_",
+    "[link](http://x.y) ![i](u)",
+    "line\nbreak\r\n- item\n\n# head",
+    "שלום בע״מ",
+    "🚲 Räder <b>",
+    "1. first",
+    "# heading",
+    "- dash",
+    "\\back~slash~ $x^2$",
+]
+
+
+def explanation(*reasons: Reason, **changes: Any) -> Explanation:
+    given = {"user": 6, "item": 4, "confidence": 0.8312, "owned": False, "interactions": NUMBERED} | changes
+    return Explanation(reasons=list(reasons), client_items=np.array([1, 2, 3], dtype=np.int32), **given)
+
+
+def named(*reasons: Reason, **changes: Any) -> Explanation:
+    return explanation(*reasons, **{"interactions": NAMED, "user": 0, "item": 4} | changes)
+
+
+FIRST = Reason(0, 1.2, owned_items=[2, 1, 3], similar_users=[5, 4], group=3)
+SECOND = Reason(2, 0.6, owned_items=[5, 8], similar_users=[9, 7, 8, 11, 1], group=17)
+
+
+def test_the_sentence_of_the_paper() -> None:
+    assert explanation(FIRST, SECOND).text() == (
+        "Item 4 is recommended to Client 6 with confidence 0.83 because:\n"
+        "- Client 6 has purchased Items 1-3. Clients with similar purchase history (e.g., Clients 4-5) also bought "
+        "Item 4 (2 of the 3 clients in this group).\n"
+        "- Moreover, Client 6 has purchased Items 5 and 8. Clients with similar purchase history "
+        "(e.g., Clients 1, 7-9 and 11) also bought Item 4 (5 of the 17 clients in this group)."
+    )
+
+
+def test_names_counts_and_notes() -> None:
+    reason = Reason(0, 0.9, owned_items=[0, 1, 2, 3], similar_users=[1, 2, 3, 4], group=1234)
+    weak = [Reason(c, 0.05, owned_items=[c], similar_users=[c]) for c in (1, 2)]
+    priced = named(
+        reason,
+        *weak,
+        base=0.25,
+        observed=HitRate(0.314, 1520),
+        price=PriceEstimate(1250.0, 900.0, 1400.0, 1100, 40, SIMILAR, "€"),
+    )
+    assert priced.text() == (
+        "sail is recommended to Acme with confidence 0.83 because:\n"
+        "- Acme has purchased nut, saw, vise and 1 more. Clients with similar purchase history "
+        "(e.g., Bolt & Co, Corda, Dory and 1 more) also bought sail (4 of the 1,234 clients in this group).\n"
+        "- 2 weaker reasons are left out: 8% of the case.\n"
+        "- Popularity and background make 20% of the case.\n"
+        "In a check on held-out purchases, 31% of 1,520 recommendations with a confidence like this one were bought.\n"
+        "Similar clients paid €1,250, eight in ten of them between €900.00 and €1,400 (1,100 purchases by 40 clients)."
+    )
+    assert "- 1 weaker reason is left out: 5% of the case." in named(reason, weak[0], base=0.05).text()
+
+
+def test_one_client_is_not_clients() -> None:
+    only = named(Reason(0, 0.9, owned_items=[0], similar_users=[1], group=1)).text()
+    assert "1 of the 1 clients" not in only
+
+
+def test_at_most_so_many_reasons_are_written() -> None:
+    several = [Reason(c, 1.0, owned_items=[c], similar_users=[c + 1]) for c in range(4)]
+    for most in (1, 2, 3):
+        lines = explanation(*several).text(most).splitlines()
+        assert sum("has purchased" in line for line in lines) == most
+        assert sum(line.startswith("- Moreover, Client 6 has purchased") for line in lines) == most - 1
+
+
+def test_an_owned_item_is_said_to_be_bought() -> None:
+    assert named(Reason(0, 1.0, owned_items=[0], similar_users=[1, 2], group=5), owned=True).text() == (
+        "Acme has bought sail already; the model gives that a confidence of 0.83 because:\n"
+        "- Acme has purchased nut. Clients with similar purchase history (e.g., Bolt & Co and Corda) also bought sail "
+        "(2 of the 5 clients in this group)."
+    )
+    for form in (named(owned=True).text(), named(owned=True).to_markdown(), named(owned=True).to_html()):
+        assert "has bought" in form
+        assert "already" in form
+        assert "is recommended" not in form
+
+
+def test_without_a_shared_cocluster_there_is_no_reason() -> None:
+    text = named(confidence=1e-4).text()
+    assert text == (
+        "sail has a confidence of 0.0001 for Acme: the model has no reason, because no co-cluster holds both; "
+        "this is the background probability."
+    )
+    assert "because:" not in text
+
+
+def test_a_shared_cocluster_without_evidence_claims_none() -> None:
+    text = named(Reason(0, 1.0, owned_items=[], similar_users=[1])).text()
+    assert "recommended" not in text
+    assert "no other purchase" in text
+    assert "Bolt" not in text
+
+
+def test_a_price_that_is_not_known_is_said_to_be() -> None:
+    history = Interactions.from_pairs([0, 1], [0, 1], price=[1.0, 2.0])
+    assert "No price estimate" in explanation(user=0, item=1, interactions=history).text()
+    assert "price" not in explanation(user=0, item=1).text()
+
+
+def test_a_new_client() -> None:
+    lines = named(Reason(0, 1.0, owned_items=[0], similar_users=[0], group=2), user=None).text().splitlines()
+    assert lines[0] == "sail is recommended to the client with confidence 0.83 because:"
+    assert lines[1].startswith("- The client has purchased nut. Clients with similar purchase history (e.g., Acme)")
+
+
+@pytest.mark.parametrize(("p", "written"), [(0.999, "1.00"), (0.01, "0.01"), (0.0042, "0.004"), (9.9e-5, "0.0001")])
+def test_small_confidences_keep_a_digit(p: float, written: str) -> None:
+    assert f"with confidence {written} because" in explanation(FIRST, confidence=p).text()
+
+
+# ------------------------------------------------------------------------------------------------------- other clients
+
+
+def every_form(told: Explanation, **options: Any) -> dict[str, str]:
+    return {
+        "text": told.text(**options),
+        "markdown": told.to_markdown(**options),
+        "html": told.to_html(**options),
+        "dict": json.dumps(told.to_dict(**options), ensure_ascii=False),
+    }
+
+
+def test_hidden_clients_are_nowhere(model: OCuLaR) -> None:
+    for user in (0, 13, 42):
+        for item in model.recommend(user, N=3)[0].tolist() + model.interactions_.by_user[user][:2].tolist():
+            told = model.explain(user, item)
+            assert told.reasons
+            for form, written in every_form(told, show_clients=False).items():
+                clients = {int(number) for number in re.findall(r"Client (\d+) GmbH", written)}
+                assert clients <= {user}, form
+                assert "e.g." not in written
+                assert "similar_users" not in written
+            for form, written in every_form(told).items():
+                others = {int(number) for number in re.findall(r"Client (\d+) GmbH", written)} - {user}
+                assert others, form  # the check above can find something
+
+
+def test_hidden_numbers_are_nowhere() -> None:
+    for form, written in every_form(explanation(FIRST, SECOND), show_clients=False).items():
+        assert not re.search(r"Clients? (?!6\b)\d", written), form
+        assert "2 of the 3 clients" in written
+
+
+# ------------------------------------------------------------------------------------------- names that would be markup
+
+
+class Tags(HTMLParser):
+    """What a browser would see."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: set[str] = set()
+        self.attributes: list[Any] = []
+        self.depth = 0
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[Any]) -> None:
+        self.tags.add(tag)
+        self.attributes += attrs
+        self.depth += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def nasty() -> Explanation:
+    """Every name is awkward, on both sides; so is the currency."""
+    n = len(NASTY)
+    history = Interactions.from_pairs([0], [0], user_labels=NASTY, item_labels=[*NASTY[1:], NASTY[0]])
+    reasons = [
+        Reason(c, 1.0, [c * 3 % n, (c * 3 + 1) % n, (c * 3 + 2) % n], [(c * 3 + k) % n for k in range(3)], group=9)
+        for c in range(5)
+    ]
+    return Explanation(
+        0, n - 1, 0.5, reasons, owned=False, interactions=history, client_items=np.array([0], dtype=np.int32),
+        price=PriceEstimate(5, 4, 6, 3, 3, SIMILAR, "<b>*"),
+    )  # fmt: skip
+
+
+def test_html_has_no_foreign_tags(nasty: Explanation) -> None:
+    seen = Tags(nasty.to_html(most=5))
+    assert seen.tags == {"div", "p", "ul", "li", "bdi"}
+    assert seen.attributes == [("class", "ocular-explanation")]
+    assert seen.depth == 0
+    for name in NASTY:
+        assert " ".join(name.split()) in seen.text
+
+
+def test_text_has_one_line_a_sentence(nasty: Explanation) -> None:
+    lines = nasty.text(most=5).splitlines()
+    assert len(lines) == 1 + 5 + 1
+    assert all(line.startswith("- ") for line in lines[1:6])
+    assert "\u2068שלום בע״מ\u2069" in nasty.text(most=5)
+    assert "\u2068שלום בע״מ\u2069" in nasty.to_markdown(most=5)
+    assert "<bdi>שלום בע״מ</bdi>" in nasty.to_html(most=5)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_markdown_shows_names_and_nothing_else(name: str) -> None:
+    history = Interactions.from_pairs([0], [0], user_labels=[name, "B"], item_labels=[name, "other"])
+    told = Explanation(
+        0, 0, 0.5, [Reason(0, 1.0, [0, 1], [0, 1], 2)], owned=False, interactions=history,
+        client_items=np.array([1], dtype=np.int32),
+    )  # fmt: skip
+    written = told.to_markdown()
+    head, points = written.split("\n\n")
+    assert points.startswith("- ")
+    assert "\n" not in points
+    shown = re.sub(r"\\([!-/:-@\[-`{-~])", "", written)  # what Markdown takes literally
+    assert not re.search(r"[`*_<|\[\]$~]", shown), shown
+    for start in (head, points.removeprefix("- ")):
+        assert not re.match(r"\s*([-+#>=|]|\d+[.)]\s)", start), "would begin a list, heading or quote"
+    back = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", written).replace("\u2068", "").replace("\u2069", "")
+    assert back.startswith(" ".join(name.split()) + " is recommended to " + " ".join(name.split()) + " with")
+
+
+def test_markdown_escapes_the_currency(nasty: Explanation) -> None:
+    note = nasty.to_markdown().split("\n\n")[-1]
+    assert "paid" in note
+    assert not re.search(r"(?<!\\)[<*]", note)
