@@ -1,4 +1,4 @@
-# make demo   fit the embedded sample and show recommendations with their reasons
+# make demo   fit the embedded sample, show recommendations with their reasons, write reports with pictures
 # make test   lint and the whole test suite
 # Both set up .venv first; they need Python 3.11 or later, git and make.
 
@@ -21,6 +21,7 @@ lint: .venv/.test
 bench: .venv/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scaling.py --quick
+	$(BIN)/python benchmarks/recovery.py --quick
 	@if [ -n "$(OCULAR_DATA)" ]; then $(BIN)/python benchmarks/fit.py --data "$(OCULAR_DATA)"; \
 	else echo "set OCULAR_DATA=DIR for the comparison with implicit on MovieLens-1M"; fi
 
