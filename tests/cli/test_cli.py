@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -10,15 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 import pytest
+from command import run
 
 import ocular
-from ocular.cli import main
 
 SALES = """company,sku,amount,day
 Acme,bolt,10.5,2024-01-31
@@ -37,22 +34,6 @@ Eel,oar,24,2024-01-06
 """
 README = Path(__file__).parents[2] / "README.md"
 COLUMNS = ("--client", "company", "--product", "sku")
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: object) -> Done:
-    """The command in this process: starting a new one takes seconds."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["ocular", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def refused(*arguments: object) -> str:

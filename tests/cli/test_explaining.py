@@ -6,37 +6,18 @@ import csv
 import io
 import json
 import re
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+from command import run
 
 import ocular
-from ocular.cli import main
 from ocular.explain.calibration import Calibration
 
 COLUMNS = ("--client", "client", "--product", "product")
 OPTIONS = ("--price", "price", "--currency", "€", "--client-attribute", "industry", "--coclusters", 6)
-
-
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: object) -> Done:
-    """The command in this process: starting a new one takes seconds."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["ocular", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def shown(*arguments: object) -> str:

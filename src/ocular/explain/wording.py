@@ -44,21 +44,20 @@ def html(explanation: Explanation, most: int, show_clients: bool) -> str:
 def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) -> Rationale:
     client, product = write(client_name(explanation.client)), write(product_name(explanation.product))
     first = write("The client") if explanation.user is None else client  # at the start of a sentence
+    bought = f"{first} has bought {product} already"
+    confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
     case = explanation.case(most)
-    if explanation.owned:
-        head = f"{first} has bought {product} already; the model gives that a confidence of {_confidence(explanation)}"
-    else:
-        head = f"{product} is recommended to {client} with confidence {_confidence(explanation)}"
     if not case.told:
-        if explanation.owned:
-            head = f"{first} has bought {product} already, with a confidence of {_confidence(explanation)}"
-        else:
-            head = f"{product} has a confidence of {_confidence(explanation)} for {client}"
+        known = f"{bought}, with a confidence of {confidence}"
+        if not explanation.owned:
+            known = f"{product} has a confidence of {confidence} for {client}"
+        why = "the co-clusters that hold both have no other purchase or no other buyer to show for it."
         if not explanation.reasons:
-            head += ": the model has no reason, because no co-cluster holds both; this is the background probability."
-        else:
-            head += ": the co-clusters that hold both have no other purchase or no other buyer to show for it."
-        return Rationale(head, [], _notes(explanation))
+            why = "the model has no reason, because no co-cluster holds both; this is the background probability."
+        return Rationale(f"{known}: {why}", [], _notes(explanation))
+    head = f"{product} is recommended to {client} with confidence {confidence}"
+    if explanation.owned:
+        head = f"{bought}; the model gives that a confidence of {confidence}"
     points = [
         f"{f'Moreover, {client}' if n else first} has purchased {_evidence(explanation, reason, show_clients, write)}"
         for n, reason in enumerate(case.told)
@@ -96,11 +95,6 @@ def _notes(explanation: Explanation) -> list[str]:
     elif purchases is not None and purchases.price is not None:
         notes.append(NO_PRICE)
     return notes
-
-
-def _confidence(explanation: Explanation) -> str:
-    p = explanation.confidence
-    return f"{p:.2f}" if p >= 0.01 else f"{p:.1g}"
 
 
 def _for_markdown(name: str) -> str:
