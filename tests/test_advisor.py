@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import ocular
 from ocular import Advisor, Interactions, OCuLaR
@@ -152,8 +153,8 @@ def test_unknown_names_are_answered_with_the_nearest(model: OCuLaR, ask: object,
 
 def test_hidden_clients(model: OCuLaR) -> None:
     (found,) = Advisor(model).recommend("Client 0 GmbH", n=1)
-    assert "similar_users" in found.to_dict()["reasons"][0]
-    assert "similar_users" not in found.to_dict(show_clients=False)["reasons"][0]
+    assert found.to_dict()["reasons"][0]["similar_users"]
+    assert found.to_dict(show_clients=False)["reasons"][0]["similar_users"] == []
     assert "e.g." not in found.to_dict(show_clients=False)["text"]
 
 
@@ -163,3 +164,32 @@ def test_an_advisor_comes_from_a_folder(model: OCuLaR, tmp_path: Path) -> None:
     assert [each.to_dict() for each in advisor.recommend("Client 7 GmbH")] == [
         each.to_dict() for each in Advisor(model).recommend("Client 7 GmbH")
     ]
+
+
+def test_a_less_confident_recommendation_is_not_worth_more(priced: OCuLaR) -> None:
+    """Below all that was checked, the least hit rate is the most that can be hoped for."""
+    before = priced.calibration_
+    try:
+        priced.calibration_ = Calibration(np.array([0.99]), np.array([0.99]), np.array([100]), np.array([5]))
+        found = Advisor(priced).recommend("Client 0 GmbH", n=1)[0]
+        assert found.observed is None
+        assert found.price is not None
+        assert found.value == pytest.approx(0.05 * found.price.median)
+    finally:
+        priced.calibration_ = before
+
+
+def test_what_is_supposed_is_said(model: OCuLaR) -> None:
+    advisor = Advisor(model)
+    product = advisor.recommend("Client 0 GmbH", n=1)[0].product
+    supposed = advisor.explain("Client 0 GmbH", product, also=[product])
+    assert supposed.text().startswith(f"Supposing that Client 0 GmbH also had {product}: Client 0 GmbH has bought")
+    assert "Supposing" not in advisor.explain("Client 0 GmbH", product).text()
+    assert "Supposing" not in advisor.recommend_new([product], n=1)[0].text()
+    without = model.explain(0, 3, model.interactions_.to_matrix()[[1]])
+    assert without.text().startswith("Supposing that Client 0 GmbH")
+
+
+def test_only_a_fitted_model_advises() -> None:
+    with pytest.raises(NotFittedError):
+        Advisor(OCuLaR())

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from ocular.data.interactions import Interactions
 from ocular.explain.calibration import HitRate
 from ocular.explain.price import PriceEstimate
@@ -22,6 +24,7 @@ class Recommendation:
     confidence: float  # the model's probability
     price: PriceEstimate | None
     explanation: Explanation
+    value: float | None = None  # what a call is worth: price times hit rate, or times confidence without calibration
 
     @property
     def client(self) -> Any:
@@ -32,15 +35,11 @@ class Recommendation:
         """How often recommendations like this one came true; None for a model without calibration."""
         return self.explanation.observed
 
-    @property
-    def value(self) -> float | None:
-        """What the call is worth: price times hit rate, or times confidence where no hit rate is known."""
-        if self.price is None:
-            return None
-        return self.price.median * (self.confidence if self.observed is None else self.observed.rate)
+    def text(self, *, show_clients: bool = True) -> str:
+        return self.explanation.text(show_clients=show_clients)
 
-    def text(self) -> str:
-        return self.explanation.text()
+    def _repr_html_(self) -> str:
+        return self.explanation.to_html()
 
     def to_dict(self, *, show_clients: bool = True) -> dict[str, Any]:
         return self.explanation.to_dict(show_clients=show_clients) | {"value": self.value}
@@ -61,6 +60,7 @@ class Advisor:
     """
 
     def __init__(self, model: OCuLaR) -> None:
+        check_is_fitted(model)
         self.model = model
 
     @classmethod
@@ -79,7 +79,7 @@ class Advisor:
 
     def recommend_new(self, products: Iterable[Any], n: int = 5) -> list[Recommendation]:
         """The n best products for a client who is not in the model and has these products."""
-        return self._recommend(None, n, self._basket([], products))
+        return self._recommend(None, n, self._basket([], _listed(products)))
 
     def explain(self, client: Any, product: Any, *, also: Iterable[Any] = ()) -> Recommendation:
         """The case for one product, whether it would be recommended or not."""
@@ -94,16 +94,25 @@ class Advisor:
 
     def _explain(self, user: int | None, item: int, basket: Interactions | None) -> Recommendation:
         explanation = self.model.explain(user, item, basket)
-        return Recommendation(explanation.product, explanation.confidence, explanation.price, explanation)
+        confidence, price = explanation.confidence, explanation.price
+        calibration, rate = self.model.calibration_, confidence
+        if calibration is not None:
+            rate = min(confidence, calibration.rates[0]) if explanation.observed is None else explanation.observed.rate
+        value = None if price is None else float(price.median * rate)
+        return Recommendation(explanation.product, confidence, price, explanation, value)
 
     def _with(self, user: int, also: Iterable[Any]) -> Interactions | None:
         """What the client has and more; None where there is nothing more."""
-        also = [also] if isinstance(also, str) else list(also)
+        also = _listed(also)
         return self._basket(self.model.interactions_.by_user[user], also) if also else None
 
     def _basket(self, owned: Iterable[int], also: Iterable[Any]) -> Interactions:
         """One client with the products owned and those named."""
         history = self.model.interactions_
-        named = [also] if isinstance(also, str) else also
-        items = {*map(int, owned), *(history.item_index(product) for product in named)}
+        items = {*map(int, owned), *(history.item_index(product) for product in also)}
         return Interactions.from_pairs([0] * len(items), sorted(items), (1, history.n_items))
+
+
+def _listed(names: Any) -> list[Any]:
+    """One name is a list of one."""
+    return [names] if isinstance(names, str | int) else list(names)

@@ -23,7 +23,7 @@ from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoCluster, Members, find_members, list_coclusters
 from ocular.explain.price import estimate_price
-from ocular.explain.reasons import Explanation, find_reasons, relate
+from ocular.explain.reasons import Explanation, find_reasons
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
@@ -90,8 +90,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Zero unless bias=True.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
-    objective_, history_, n_iter_, converged_
-        Q at the end and after each sweep, the number of sweeps, whether tol was reached.
+    objective_, history_, n_iter_, converged_, interrupted_
+        Q at the end and after each sweep, the number of sweeps, whether tol was reached, whether Ctrl-C ended the fit.
     interactions_ : Interactions
         What was fitted, with names and amounts.
     calibration_ : Calibration or None
@@ -204,6 +204,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.config_ = config
         self.min_value_ = self.min_value
         self.converged_ = result.converged
+        self.interrupted_ = result.interrupted
         self.calibration_: Calibration | None = None
         self._learn(result.state)
         return self
@@ -267,7 +268,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ = list(state.history)
         self.objective_ = self.history_[-1]
         self.n_iter_ = len(self.history_)
-        for derived in ("_scorer", "_members", "_working_items"):
+        for derived in ("_scorer", "_members", "_coclusters", "_working_items"):
             self.__dict__.pop(derived, None)  # of an earlier fit
 
     # ------------------------------------------------------------------------------------------- recommending
@@ -365,10 +366,14 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         else:
             raise DataError("expected a user of the model, or user_items to explain by")
         factors = self.user_factors_, self.item_factors_
-        reasons = find_reasons(f_u, has, i, factors, self._members, self.interactions_, u)
+        reasons, related = find_reasons(f_u, has, i, factors, self._members, self.interactions_, u)
         base = float(bias[0]) + float(self.item_bias_[i]) + self._base
         confidence = float(-np.expm1(-base - sum(reason.contribution for reason in reasons)))
         owned = bool(np.isin(i, has))
+        calibration = self.calibration_ if reasons and not owned else None  # what was checked were recommendations
+        supposed = None
+        if u is not None and user_items is not None:
+            supposed = np.setdiff1d(has, self.interactions_.by_user[u]).tolist()
         return Explanation(
             user=u,
             item=i,
@@ -378,20 +383,16 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             interactions=self.interactions_,
             client_items=has,
             base=base,
-            observed=None if owned or self.calibration_ is None else self.calibration_.observed(confidence),
-            price=estimate_price(i, relate(reasons, self.user_factors_), self.interactions_, u),
+            background=self.config_.background,
+            supposed=supposed,
+            observed=None if calibration is None else calibration.observed(confidence),
+            price=estimate_price(i, related, self.interactions_, u),
         )
 
     def coclusters(self, probability: float | None = None) -> list[CoCluster]:
         """The co-clusters with their members, which are those of `members(probability)`, and what to say about them."""
-        return list_coclusters(
-            self.members(probability),
-            self.user_factors_,
-            self.item_factors_,
-            self.user_bias_.astype(np.float64) + self._base,
-            self.item_bias_.astype(np.float64),
-            self.interactions_,
-        )
+        members = self.members(probability)
+        return list(self._coclusters if probability is None else self._list_coclusters(members))
 
     def members(self, probability: float | None = None) -> Members:
         """
@@ -403,18 +404,20 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if probability is not None and not 0 < probability < 1:
             raise ConfigError(f"expected a probability between 0 and 1, got {probability!r}")
+        if probability is None:
+            return self._members
         return find_members(self.user_factors_, self.item_factors_, probability)
 
     @property
     def rows_(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        members: NDArray[np.bool_] = self._members.users.toarray().T > 0
+        members: NDArray[np.bool_] = self._members.users.astype(bool).toarray().T
         return members
 
     @property
     def columns_(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        members: NDArray[np.bool_] = self._members.items.toarray().T > 0
+        members: NDArray[np.bool_] = self._members.items.astype(bool).toarray().T
         return members
 
     # ------------------------------------------------------------------------------------------ saving
@@ -448,7 +451,16 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @cached_property
     def _members(self) -> Members:
-        return find_members(self.user_factors_, self.item_factors_)
+        return find_members(self.user_factors_, self.item_factors_, background=self.config_.background)
+
+    @cached_property
+    def _coclusters(self) -> list[CoCluster]:
+        return self._list_coclusters(self._members)
+
+    def _list_coclusters(self, members: Members) -> list[CoCluster]:
+        factors = self.user_factors_, self.item_factors_
+        user_base = self.user_bias_.astype(np.float64) + self._base
+        return list_coclusters(members, *factors, user_base, self.item_bias_.astype(np.float64), self.interactions_)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -525,6 +537,7 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
             setattr(model, f"{side}_bias_", bias)
         fit = manifest["fit"]
         model.bias_, model.history_, model.converged_ = fit["bias"], fit["history"], fit["converged"]
+        model.interrupted_ = False
         model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
         calibration = manifest.get("calibration")
         model.calibration_ = None if calibration is None else Calibration.from_dict(calibration)

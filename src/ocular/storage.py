@@ -20,9 +20,13 @@ A_DAY = 24 * 3600
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Call write(file) on a temporary file beside `path`, then put it in place at once."""
-    temporary = None
+    """Call write(file) on a temporary file beside `path`, then put it in place at once; links and devices stay."""
+    path, temporary = path.resolve(), None
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as device:
+                write(device)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         temporary = Path(name)

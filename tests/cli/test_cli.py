@@ -80,7 +80,7 @@ def test_recommend_table_json_and_csv_agree(folder: Path) -> None:
     ]
     assert 0 < as_json[0]["confidence"] < 1
     lines = run("recommend", folder / "model", "--client", "Acme", "-n", 2, "--format", "csv").stdout.splitlines()
-    assert lines[0] == "client,rank,product,confidence,hit_rate,price,price_low,price_high"
+    assert lines[0] == "client,rank,product,confidence,hit_rate,price,price_low,price_high,value"
     assert lines[1].startswith(f"Acme,1,saw,{as_json[0]['confidence']},")
     table = run("recommend", folder / "model", "--client", "Acme", "-n", 2).stdout.splitlines()
     assert table[0].split()[:4] == ["client", "rank", "product", "confidence"]

@@ -303,3 +303,31 @@ def test_bad_input_is_one_line(place: Path, client: str, arguments: tuple[object
 
 def test_nearest_names_are_offered(place: Path, client: str) -> None:
     assert f"did you mean {client!r}" in run("explain", place / "model", "--client", client.lower()).stderr
+
+
+def test_csv_holds_no_formulas(tmp_path: Path) -> None:
+    pairs = "".join(f"{u},{i}\n" for u in ("=1+1", "b", "c") for i in ("@x", "y", "+z") if (u, i) != ("=1+1", "+z"))
+    (tmp_path / "sales.csv").write_text("client,product\n" + pairs)
+    options = (*COLUMNS, "--coclusters", 1, "--regularization", 0.1, "-o", tmp_path / "model")
+    assert run("fit", tmp_path / "sales.csv", *options).returncode == 0
+    lines = shown("recommend", tmp_path / "model", "--client", "=1+1", "-n", 1, "--format", "csv").splitlines()
+    assert lines[1].startswith("'=1+1,1,'+z,")
+    shown("recommend", tmp_path / "model", "--all", "-n", 1, "-o", tmp_path / "all.csv")
+    assert "'=1+1,1,'+z," in (tmp_path / "all.csv").read_text()
+    as_json = json.loads(shown("recommend", tmp_path / "model", "--client", "=1+1", "-n", 1, "--format", "json"))
+    assert as_json[0]["client"] == "=1+1"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--currency", "£"), "with a price, got no price column"),
+        (("--price", "price", "--currency", "E\nUR"), "got 'E\\nUR'"),
+        (("--price", "price", "--currency", "a" * 9), "at most 8 characters"),
+    ],
+)
+def test_currency_is_a_sign(place: Path, tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+    done = run("fit", place / "purchases.parquet", *COLUMNS, *options, "-o", tmp_path / "model")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1

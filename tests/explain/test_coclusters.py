@@ -67,7 +67,7 @@ def test_coclusters_are_those_of_the_dense_reference(
         assert (np.diff(cocluster.user_strengths) <= 0).all()
         assert (np.diff(cocluster.item_strengths) <= 0).all()
         assert cocluster.density == pytest.approx(bought[np.ix_(cocluster.users, cocluster.items)].mean())
-        typical = f_u[cocluster.users].mean() * f_i[cocluster.items].mean()
+        typical = (f_u**2).sum() / f_u.sum() * (f_i**2).sum() / f_i.sum()
         assert cocluster.strength == pytest.approx(1 - math.exp(-typical), rel=1e-5)
         share = (bought * np.outer(f_u, f_i) / z).sum() / bought.sum()
         assert cocluster.share == pytest.approx(share, rel=1e-5)

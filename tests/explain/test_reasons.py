@@ -15,7 +15,7 @@ from ocular import Interactions, OCuLaR
 from ocular.errors import DataError
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import find_members
-from ocular.explain.reasons import Explanation, Reason, find_reasons, relate
+from ocular.explain.reasons import Explanation, Reason, find_reasons
 
 BACKGROUND = 1e-4
 
@@ -59,17 +59,17 @@ def test_evidence_are_purchases_of_members(which: str, request: pytest.FixtureRe
                 members = model.rows_[c].copy()
                 members[u] = False
                 own = np.flatnonzero(has & model.columns_[c])
-                alike = np.flatnonzero(who & members)
                 # where no member bears it out: everybody with a trace of it
                 assert sorted(reason.owned_items) == (own if len(own) else np.flatnonzero(has & (f_i > 0))).tolist()
-                assert (
-                    sorted(reason.similar_users) == (alike if len(alike) else np.flatnonzero(who & (f_u > 0))).tolist()
-                )
+                common = bought[:, reason.owned_items].sum(axis=1)
+                group = members & (common > 0)
+                if not (group & who).any():
+                    group = (f_u > 0) & (common > 0) & (np.arange(len(f_u)) != u)
+                assert sorted(reason.similar_users) == np.flatnonzero(group & who).tolist()
                 assert (np.diff(f_i[reason.owned_items]) <= 0).all()
-                assert (np.diff(f_u[reason.similar_users]) <= 0).all()
-                if len(alike):
-                    named += 1
-                    assert reason.group == members.sum() >= len(alike)
+                assert (np.diff(common[reason.similar_users]) <= 0).all()
+                assert reason.group == group.sum()
+                named += bool((members & who).any())
     assert named > 100
 
 
@@ -80,15 +80,27 @@ def test_reasons_and_counts_by_hand() -> None:
     items = sp.csr_array(np.array([[1.0], [0.7], [0.5], [0.1]], dtype=np.float32))
     history = Interactions.from_pairs([0, 0, 0, 1, 1, 2, 2, 3, 4, 4], [0, 1, 3, 0, 2, 0, 1, 2, 2, 3])
     members = find_members(users, items)
-    (reason,) = find_reasons(users[[0]], history.by_user[0], 2, (users, items), members, history, 0)
+    (reason,), related = find_reasons(users[[0]], history.by_user[0], 2, (users, items), members, history, 0)
     assert reason.contribution == pytest.approx(0.5)
     assert reason.owned_items == [0, 1]  # 3 is bought, but no member
     assert reason.similar_users == [1]  # 3 bought it without belonging, 4 belongs only a little
     assert reason.group == 2  # 1 and 2, without the client
-    assert relate([reason], users) == {1: pytest.approx(0.5 * 0.9)}
+    assert related.tolist() == [0, pytest.approx(0.5 * 0.9), 0, 0, 0]
     # the same purchases of a client who is not in the model: 0 is one of the group now
-    (new,) = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history)
+    (new,), _ = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history)
     assert (new.owned_items, new.similar_users, new.group) == ([0], [0, 2], 3)
+
+
+def test_similar_clients_have_some_of_the_purchases_named() -> None:
+    # client 3 is a member who bought item 3, but has none of what client 0 has; client 2 has more of it than client 1
+    users = sp.csr_array(np.array([[1.0], [1.0], [0.9], [1.0]], dtype=np.float32))
+    items = sp.csr_array(np.ones((4, 1), dtype=np.float32))
+    history = Interactions.from_pairs([0, 0, 1, 1, 2, 2, 2, 3, 3], [0, 1, 0, 3, 0, 1, 3, 2, 3])
+    (reason,), _ = find_reasons(
+        users[[0]], history.by_user[0], 3, (users, items), find_members(users, items), history, 0
+    )
+    assert reason.similar_users == [2, 1]
+    assert reason.group == 2
 
 
 def test_a_group_is_not_only_its_buyers() -> None:
@@ -97,7 +109,7 @@ def test_a_group_is_not_only_its_buyers() -> None:
     items = sp.csr_array(np.array([[1.0], [0.5]], dtype=np.float32))
     history = Interactions.from_pairs([0, 1, 2, 3, 3, 4], [0, 0, 0, 0, 1, 0])
     members = find_members(users, items)
-    (reason,) = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history, 0)
+    (reason,), _ = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history, 0)
     assert reason.similar_users == [3]
     assert reason.group == 4  # "1 of the 1 clients in this group" would be a lie
 
@@ -216,12 +228,11 @@ def test_hit_rates_are_those_of_the_calibration(named: Interactions) -> None:
         np.array([0.01, probability - 1e-3]), np.zeros(2), np.array([200, 40]), np.array([10, 30])
     )
     told = model.explain(0, item)
-    assert told.observed == (0.75, 40)
-    assert (
-        "In a check on held-out purchases, 75% of 40 recommendations with a confidence like this one were bought."
-        in told.text()
-    )
-    assert told.to_dict()["hit_rate"] == {"rate": 0.75, "recommendations": 40}
+    assert told.observed is not None
+    assert told.observed[:2] == (0.75, 40)
+    low = f"{probability - 1e-3:.2f}"
+    assert f"75% of the 40 recommendations with a confidence of {low} or more were bought." in told.text()
+    assert (told.to_dict()["hit_rate"], told.to_dict()["hit_rate_of"]) == (0.75, 40)
     assert model.explain(0, int(named.by_user[0][0])).observed is None  # bought already: no recommendation
     u, i = np.argwhere(all_pairs(model) < 2 * BACKGROUND)[0]
     assert model.explain(u, i).observed is None  # below all that was recommended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from support import parameters_of, true_objective
@@ -9,7 +11,7 @@ from support import parameters_of, true_objective
 from ocular.data.synthetic import Planted, planted
 from ocular.solver.config import FitConfig, State
 from ocular.solver.cpu import CpuBackend
-from ocular.solver.initial import initial_state
+from ocular.solver.initial import REPAIRABLE, SMALL, initial_state
 from ocular.solver.repair import _View, repair
 
 SWEEPS = 40
@@ -81,6 +83,40 @@ def test_nothing_to_cut(shape: tuple[int, int]) -> None:
     config = FitConfig(n_coclusters=3, regularization=0.1, seed=0)
     state = initial_state(tiny.interactions, config)  # auto repairs
     assert np.isfinite(state.user_factors).all()
+
+
+class Remote(CpuBackend):
+    """Keeps a state of its own, as a device or a cluster does."""
+
+    def start(self, state: State) -> None:
+        super().start(deepcopy(state))
+
+
+def test_the_state_is_that_of_the_backend(truth: Planted) -> None:
+    config = FitConfig(n_coclusters=4, regularization=1.0, seed=0, n_threads=1)
+    state, before, backend = trapped(truth, config)
+    here = repair(deepcopy(state), before, truth.interactions, config, backend)
+    there = repair(deepcopy(state), before, truth.interactions, config, Remote(truth.interactions, config))
+    assert np.array_equal(here.user_factors, there.user_factors)
+    assert not np.array_equal(here.user_factors, state.user_factors)
+
+
+@pytest.mark.parametrize("changes", [{}, {"bias": True}])
+def test_a_larger_start_is_repaired_to_the_same_bytes_by_any_number_of_threads(changes: dict[str, bool]) -> None:
+    market = planted(1200, 600, 25, overlap=0.3, density=0.9, noise=0.01, seed=0)
+    assert SMALL < market.interactions.nnz * 25 <= REPAIRABLE
+    one, three = (
+        initial_state(market.interactions, FitConfig(25, 3.0, seed=0, n_threads=n, **changes)) for n in (1, 3)
+    )
+    assert one.user_factors.tobytes() == three.user_factors.tobytes()
+    assert one.item_factors.tobytes() == three.item_factors.tobytes()
+    plain = FitConfig(25, 3.0, seed=0, n_threads=1, init="overlap", **changes)
+    objectives = {}
+    for name, state in (("auto", one), ("overlap", initial_state(market.interactions, plain))):
+        backend = CpuBackend(market.interactions, plain)
+        backend.start(state)
+        objectives[name] = min(backend.sweep() for _ in range(100))
+    assert objectives["auto"] < 0.97 * objectives["overlap"]
 
 
 def test_planted_coclusters_come_back_where_one_start_fails() -> None:

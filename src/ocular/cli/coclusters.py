@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     help="Least probability that a co-cluster alone gives its members for its typical product or client "
     "[default: 0.2, less where it is weak].",
 )
+@click.option("--hide-clients", is_flag=True, help="With --format html: name no client.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="File to write instead of printing.")
 @format_option("table", "json", "csv", "html")
-def coclusters(model: Path, number: int | None, probability: float | None, output: Path | None, form: str) -> None:
+def coclusters(
+    model: Path, number: int | None, probability: float | None, hide_clients: bool, output: Path | None, form: str
+) -> None:
     """
     Show the co-clusters in the model folder MODEL, those that explain most purchases first.
 
@@ -35,6 +38,7 @@ def coclusters(model: Path, number: int | None, probability: float | None, outpu
     ocular coclusters model --number 3 --format csv -o pattern.csv
     ocular coclusters model --format html -o report.html
 
+    \b
     density   share of its client-product pairs that were bought
     strength  probability that it alone gives to a pair of typical members
     share     of all purchases, what it explains
@@ -57,7 +61,7 @@ def coclusters(model: Path, number: int | None, probability: float | None, outpu
     if form == "html":
         from ocular.report import model_report
 
-        deliver(model_report(fitted, found), output)
+        deliver(model_report(fitted, found, show_clients=not hide_clients), output)
         return
     found.sort(key=lambda cocluster: -cocluster.share)
     text = render([_row(cocluster) for cocluster in found], form)

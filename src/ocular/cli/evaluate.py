@@ -43,15 +43,16 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
     from ocular.evaluation.calibration import collect_outcomes, cross_check
     from ocular.evaluation.metrics import rank
     from ocular.model import OCuLaR
+    from ocular.storage import check_writable
 
-    names = [name.strip() for name in models.split(",")]
+    names = list(dict.fromkeys(name.strip() for name in models.split(",")))
     if not set(names) <= MODELS.keys():
         wrong = next(name for name in names if name not in MODELS)
         raise ConfigError(f"expected --models of {', '.join(MODELS)}, got {wrong!r}")
     if reliability is not None:
         from ocular.explain.plots import check_picture_name, plot_reliability, save_figure
 
-        check_picture_name(reliability)
+        check_writable(check_picture_name(reliability))
     history = read_history(source, options)
     train, test = random_split(history, options["test_share"], options["seed"])
     rows = []

@@ -45,6 +45,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     from ocular.artifact import check_target
     from ocular.errors import ConfigError
     from ocular.model import OCuLaR
+    from ocular.storage import check_writable
 
     model = OCuLaR(
         options["coclusters"],
@@ -60,6 +61,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     # what can be refused is refused before the long part
     model.config()
     check_target(output)
+    check_writable(output)
     if checkpoint is not None and output.resolve() in checkpoint.resolve().parents:
         raise ConfigError(
             f"expected the checkpoint outside of the model folder, got {checkpoint}; choose another place"
@@ -73,9 +75,9 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
             f"try --coclusters {few} --regularization 1",
             err=True,
         )
-    interrupted = fit_and_report(model, interactions, checkpoint)
+    fit_and_report(model, interactions, checkpoint)
     model.save(output)
-    if not options["no_calibration"] and not interrupted:
+    if not options["no_calibration"] and not model.interrupted_:
         calibrate_and_report(model)
         model.save(output)
     click.echo(f"saved to {output}")
@@ -87,8 +89,8 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
 
 def fit_and_report(
     model: OCuLaR, interactions: Interactions, checkpoint: Path | None = None, *, err: bool = False
-) -> bool:
-    """Fit, tell in plain lines how it went (to stderr where stdout is for results); whether it was interrupted."""
+) -> None:
+    """Fit, and tell in plain lines how it went; to stderr where stdout is for results."""
     begun = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -96,10 +98,8 @@ def fit_and_report(
     seconds = time.perf_counter() - begun
     ended = "converged" if model.converged_ else "stopped"
     click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}", err=err)
-    notes = [str(warning.message) for warning in caught]
-    for note in notes:
-        click.echo(f"note: {as_options(note)}", err=True)
-    return any(note.startswith("interrupted") for note in notes)
+    for warning in caught:
+        click.echo(f"note: {as_options(str(warning.message))}", err=True)
 
 
 def calibrate_and_report(model: OCuLaR) -> None:
@@ -109,11 +109,12 @@ def calibrate_and_report(model: OCuLaR) -> None:
 
     try:
         found = calibrate(model)
-    except DataError as error:
-        click.echo(f"note: no hit rates for confidences ({error})", err=True)
+    except (DataError, KeyboardInterrupt) as error:
+        click.echo(f"note: no hit rates for confidences ({error or 'interrupted'})", err=True)
         return
+    with_rates = "" if found.error_after is None else f", {found.error_after:.3f} with hit rates"
     click.echo(
         f"checked on {found.share:.0%} of the purchases, held out from a second fit: "
         f"{found.hits.sum():,} of {found.counts.sum():,} recommendations were bought, "
-        f"calibration error {found.error_before:.3f}, {found.error_after:.3f} with hit rates"
+        f"calibration error {found.error_before:.3f}{with_rates}"
     )

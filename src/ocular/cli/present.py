@@ -13,9 +13,11 @@ from typing import Any
 
 import click
 
+from ocular.explain.names import one_line
 from ocular.storage import write_file
 
 Row = dict[str, Any]
+FORMULA = tuple("=+-@\t\r")
 
 # what the library calls its parameters, and what the user typed
 OPTIONS = {
@@ -77,8 +79,13 @@ def _csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
     return out.getvalue().rstrip("\n")
+
+
+def _inert(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula is marked as text."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -100,5 +107,5 @@ def _table(rows: Sequence[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
-    text = f"{value:,.{2 if value >= 100 else 3}f}" if isinstance(value, float) else str(value)
-    return " ".join(text.split())  # a name with a line break must not break the table
+    text = f"{value:,.{2 if value >= 1 else 3}f}" if isinstance(value, float) else str(value)
+    return one_line(text)  # a name with a line break must not break the table, nor one with an escape the terminal

@@ -23,9 +23,17 @@ CLIENTS_AT_ONCE = 10_000
 @click.option("-n", "count", default=5, show_default=True, type=click.IntRange(min=1), help="Products for each client.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="With --all: the CSV or Parquet file to write.")
 @click.option("--explain", is_flag=True, help="Say why: a reason with each product.")
+@click.option("--hide-clients", is_flag=True, help="With --explain: name no other client.")
 @format_option("table", "json", "csv")
 def recommend(
-    model: Path, clients: tuple[str, ...], everybody: bool, count: int, output: Path | None, explain: bool, form: str
+    model: Path,
+    clients: tuple[str, ...],
+    everybody: bool,
+    count: int,
+    output: Path | None,
+    explain: bool,
+    hide_clients: bool,
+    form: str,
 ) -> None:
     """
     Recommend products from the model folder MODEL, most probable first.
@@ -36,13 +44,16 @@ def recommend(
     ocular recommend model --all -n 10 -o recommendations.parquet
 
     The hit rate says how often recommendations with such a confidence came true on held-out purchases, the price is
-    what similar clients paid.
+    what similar clients paid, the value is price times hit rate.
     """
     from ocular.advisor import Advisor
     from ocular.errors import ConfigError
 
     if everybody == bool(clients) or everybody != (output is not None):
         raise ConfigError("expected --client NAME, or --all together with --output FILE; see ocular recommend --help")
+    if output is not None and (output.suffix not in {".csv", ".parquet"} or explain):
+        what = "no --explain with --all" if explain else f"an output file .csv or .parquet, got {output.name!r}"
+        raise ConfigError(f"expected {what}")
     advisor = Advisor.load(model)
     if output is not None:
         written = _write_all(advisor.model, count, output)
@@ -54,7 +65,7 @@ def recommend(
         for rank, recommendation in enumerate(advisor.recommend(client, count))
     ]
     rows = [recommendation_row(rank, recommendation) for rank, recommendation in found]
-    reasons = [recommendation.text() for _, recommendation in found] if explain else []
+    reasons = [each.text(show_clients=not hide_clients) for _, each in found] if explain else []
     if form != "table":
         rows = [row | {"reason": reason} for row, reason in zip(rows, reasons, strict=True)] if explain else rows
         reasons = []
@@ -62,7 +73,7 @@ def recommend(
 
 
 def recommendation_row(rank: int, recommendation: Recommendation) -> Row:
-    """Client, rank, product, confidence, hit rate and price; None for what is not known."""
+    """Client, rank, product, confidence, hit rate, price and value; None for what is not known."""
     price, observed = recommendation.price, recommendation.observed
     return {
         "client": recommendation.client,
@@ -73,6 +84,7 @@ def recommendation_row(rank: int, recommendation: Recommendation) -> Row:
         "price": None if price is None else price.median,
         "price_low": None if price is None else price.low,
         "price_high": None if price is None else price.high,
+        "value": None if recommendation.value is None else round(recommendation.value, 2),
     }
 
 
@@ -82,11 +94,8 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
     import polars as pl
     from tqdm.auto import tqdm
 
-    from ocular.errors import ConfigError
     from ocular.storage import write_table
 
-    if output.suffix not in {".csv", ".parquet"}:
-        raise ConfigError(f"expected an output file .csv or .parquet, got {output.name!r}")
     history = model.interactions_
     count = min(count, history.n_items)
     clients, products = pl.Series(history.user_labels.tolist()), pl.Series(history.item_labels.tolist())
@@ -102,8 +111,11 @@ def _write_all(model: OCuLaR, count: int, output: Path) -> int:
             "confidence": probabilities.ravel()[found],
         }
         if model.calibration_ is not None:
-            columns["hit_rate"] = pl.Series(model.calibration_.known(columns["confidence"]), nan_to_null=True)
+            columns["hit_rate"] = pl.Series(model.calibration_.known(columns["confidence"]), nan_to_null=True).round(4)
         blocks.append(pl.DataFrame(columns))
     table = pl.concat(blocks)
+    if output.suffix == ".csv":  # for a spreadsheet: a name that looks like a formula is marked as text
+        text = pl.selectors.string()
+        table = table.with_columns(text.str.replace(r"^([=+\-@\t\r])", "'${1}"))
     write_table(output, table)
     return len(table)

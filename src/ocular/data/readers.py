@@ -59,7 +59,7 @@ def read(
     drop_missing : bool
         Leave out rows without a client or product instead of refusing them.
     currency : str
-        What is written before prices, "£" or "EUR ".
+        What is written before prices, "£" or "EUR".
 
     Rows with a quantity of zero or less are returns and not purchases; they are left out and counted in the log.
     Repeated purchases are one positive pair, and all their amounts are kept.

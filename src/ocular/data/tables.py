@@ -43,6 +43,9 @@ class Columns:
             object.__setattr__(self, side, (given,) if isinstance(given, str) else tuple(given))
         if self.client == self.product:
             raise ConfigError(f"expected two columns, one of clients and one of products, got {self.client!r} twice")
+        if self.currency and (len(self.currency) > 8 or not self.currency.isprintable() or self.price is None):
+            got = "no price column" if self.price is None else repr(self.currency)
+            raise ConfigError(f"expected a currency of at most 8 characters, such as £ or EUR, with a price, got {got}")
         if self.min_value is not None and self.value is None:
             raise ConfigError(f"expected a column to compare with min_value={self.min_value:g}; name it with value=")
         if self.min_value is not None and math.isnan(self.min_value):

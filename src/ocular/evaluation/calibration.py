@@ -18,7 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ocular.data.interactions import Interactions
 from ocular.data.splits import per_user_split
-from ocular.evaluation.metrics import found
+from ocular.errors import DataError
+from ocular.evaluation.metrics import found as find_hits
 from ocular.explain.calibration import Calibration, Reliability, fit_calibration, measure_reliability
 from ocular.model import OCuLaR
 from ocular.solver.config import GIVEN
@@ -38,21 +39,29 @@ class Outcomes(NamedTuple):
 
 
 def calibrate(model: OCuLaR, *, share: float = SHARE, per_client: int = PER_CLIENT, seed: int = 0) -> Calibration:
-    """Find out what the confidences of a fitted model are worth and keep it in `model.calibration_`."""
+    """
+    Find out what the confidences of a fitted model are worth and keep it in `model.calibration_`.
+
+    Too few recommendations or no hits raise DataError; Ctrl-C raises KeyboardInterrupt and leaves the model as it was.
+    """
+    most = int(model.interactions_.by_user.degrees.max(initial=0))
+    if int(share * most + 0.5) < 1 or most < 2:
+        raise DataError(f"expected clients with enough purchases to hide {share:.0%} of them, got at most {most} each")
     train, hidden = per_user_split(model.interactions_, share, seed)
     twin = _twin(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model itself has said so already
         twin.fit(train)
+    if twin.interrupted_:
+        raise KeyboardInterrupt  # hit rates of half a fit are worth nothing
     outcomes = collect_outcomes(twin, hidden, per_client)
-    before, after = cross_check(outcomes, seed)
-    model.calibration_ = replace(
-        fit_calibration(outcomes.confidences, outcomes.hits),
-        share=share,
-        per_client=per_client,
-        error_before=before.error,
-        error_after=after.error,
-    )
+    found = fit_calibration(outcomes.confidences, outcomes.hits)
+    before = measure_reliability(outcomes.confidences, outcomes.hits).error
+    try:
+        after = cross_check(outcomes, seed)[1].error
+    except DataError:
+        after = None  # too few to tell one half by the other
+    model.calibration_ = replace(found, share=share, per_client=per_client, error_before=before, error_after=after)
     return model.calibration_
 
 
@@ -70,7 +79,7 @@ def collect_outcomes(model: OCuLaR, hidden: Interactions, per_client: int = PER_
     clients = np.flatnonzero(model.interactions_.by_user.degrees)
     ids, confidences = model.recommend(clients, N=min(per_client, hidden.n_items))
     there = ids >= 0
-    hits = found(ids, hidden.by_user, clients)
+    hits = find_hits(ids, hidden.by_user, clients)
     return Outcomes(
         np.broadcast_to(clients[:, None], ids.shape)[there], confidences[there].astype(np.float64), hits[there]
     )

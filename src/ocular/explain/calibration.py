@@ -25,10 +25,20 @@ Floats = NDArray[np.float64]
 
 
 class HitRate(NamedTuple):
-    """Of so many recommendations with a confidence like this one, this share was bought."""
+    """Of so many recommendations with a confidence from `low` to `high`, this share was bought."""
 
     rate: float
     recommendations: int
+    low: float
+    high: float = 1.0
+
+    def text(self) -> str:
+        """One sentence."""
+        like = f"{self.low:.2f} or more" if self.high >= 1 else f"{self.low:.2f} to {self.high:.2f}"
+        return (
+            f"In a check on held-out purchases, {self.rate:.0%} of the {self.recommendations:,} recommendations with a "
+            f"confidence of {like} were bought."
+        )
 
 
 class Reliability(NamedTuple):
@@ -65,7 +75,10 @@ class Calibration:
     def observed(self, confidence: float) -> HitRate | None:
         """The step that a confidence falls into; None below all that was recommended in the check."""
         step = int(np.searchsorted(self.starts, confidence, side="right")) - 1
-        return None if step < 0 else HitRate(float(self.rates[step]), int(self.counts[step]))
+        if step < 0:
+            return None
+        low, high = [*self.starts.tolist(), 1.0][step : step + 2]
+        return HitRate(float(self.rates[step]), int(self.counts[step]), low, high)
 
     def apply(self, confidences: Floats) -> Floats:
         """Hit rates of many confidences; the lowest step serves below itself too."""
@@ -87,12 +100,13 @@ class Calibration:
         starts, means = (np.array(given[name], dtype=np.float64) for name in ("starts", "means"))
         counts, hits = (np.array(given[name], dtype=np.int64) for name in ("counts", "hits"))
         sizes = {steps.shape for steps in (starts, means, counts, hits)}
-        if len(sizes) != 1 or starts.ndim != 1 or not len(starts) or (np.diff(starts) <= 0).any():
+        known = np.isfinite(starts).all() and np.isfinite(means).all()
+        if len(sizes) != 1 or starts.ndim != 1 or not len(starts) or not known or (np.diff(starts) <= 0).any():
             raise ValueError("the steps of the calibration do not fit together")
         if (counts <= 0).any() or (hits < 0).any() or (hits > counts).any() or (np.diff(hits / counts) < 0).any():
             raise ValueError("the hit rates of the calibration are no rising shares")
-        about = (given[name] for name in ("share", "per_client", "error_before", "error_after"))
-        return cls(starts, means, counts, hits, *about)
+        errors = (None if given[name] is None else float(given[name]) for name in ("error_before", "error_after"))
+        return cls(starts, means, counts, hits, float(given["share"]), int(given["per_client"]), *errors)
 
 
 def fit_calibration(confidences: Floats, hits: NDArray[np.bool_]) -> Calibration:

@@ -12,7 +12,7 @@ typical pair amounts to. benchmarks/recovery.py has planted co-clusters come bac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,14 +61,25 @@ class Members:
 
     users: sp.csc_array  # (n_users, K)
     items: sp.csc_array  # (n_items, K)
+    affinity: Floats  # (K,) of a typical pair
+    _sorted: dict[tuple[str, int], tuple[Ints, NDArray[np.float32]]] = field(default_factory=dict, repr=False)
 
     def users_of(self, c: int) -> tuple[Ints, NDArray[np.float32]]:
         """Ids and strengths, strongest first."""
-        return _column(self.users, c)
+        return self._column("users", c)
 
     def items_of(self, c: int) -> tuple[Ints, NDArray[np.float32]]:
         """Ids and strengths, strongest first."""
-        return _column(self.items, c)
+        return self._column("items", c)
+
+    def _column(self, side: str, c: int) -> tuple[Ints, NDArray[np.float32]]:
+        if (side, c) not in self._sorted:  # explanations ask for the same ones again and again
+            factors = getattr(self, side)
+            span = slice(factors.indptr[c], factors.indptr[c + 1])
+            rows, strengths = factors.indices[span].astype(np.int64), factors.data[span]
+            order = np.lexsort((rows, -strengths))
+            self._sorted[side, c] = rows[order], strengths[order]
+        return self._sorted[side, c]
 
     @property
     def per_user(self) -> Ints:
@@ -81,18 +92,22 @@ class Members:
         return np.bincount(self.items.indices, minlength=self.items.shape[0])
 
 
-def find_members(user_factors: sp.csr_array, item_factors: sp.csr_array, probability: float | None = None) -> Members:
+def find_members(
+    user_factors: sp.csr_array, item_factors: sp.csr_array, probability: float | None = None, background: float = 0.0
+) -> Members:
     """Who belongs: whom a co-cluster alone joins to its typical member with this probability, or the default rule."""
     users, items = sp.csc_array(user_factors), sp.csc_array(item_factors)
     typical_user, typical_item = _typical(users), _typical(items)
+    affinity = typical_user * typical_item
     if probability is None:
-        least = np.minimum(-np.log1p(-MEMBER_PROBABILITY), MEMBER_SHARE * typical_user * typical_item)
-        least[least == 0] = np.inf  # nobody belongs where one side is empty
+        least = np.minimum(-np.log1p(-MEMBER_PROBABILITY), MEMBER_SHARE * affinity)
+        least[affinity <= background] = np.inf  # it says less than nothing does, or one side is empty
     else:
         least = np.full(users.shape[1], -np.log1p(-probability))
     return Members(
         _at_least(users, least / np.maximum(typical_item, 1e-12)),
         _at_least(items, least / np.maximum(typical_user, 1e-12)),
+        affinity,
     )
 
 
@@ -123,27 +138,35 @@ def list_coclusters(
     users, items = _ones(members.users), _ones(members.items)
     bought = interactions.to_matrix()
     n_users, n_items = np.diff(users.indptr), np.diff(items.indptr)
-    pairs = np.asarray((bought @ items).multiply(users).sum(axis=0)).ravel()
+    buyers = users.T.tocsr() @ bought  # (K, n_items)
+    pairs = np.asarray(buyers.multiply(items.T.tocsr()).sum(axis=1)).ravel()
     share = _explained(
         user_factors.indptr, user_factors.indices, user_factors.data,
         item_factors.indptr, item_factors.indices, item_factors.data, user_factors.shape[1],
         interactions.by_user.indptr, interactions.by_user.indices, user_base, item_base,
     ) / interactions.nnz  # fmt: skip
     overlaps = _overlaps(users, items)
-    describer = Describer(interactions, users.T.tocsr() @ bought)
+    describer = Describer(interactions, buyers)
     found = []
     for c in np.flatnonzero((n_users > 0) & (n_items > 0)).tolist():
         u, user_strengths = members.users_of(c)
         i, item_strengths = members.items_of(c)
         label, traits = describer.describe(c, u, i)
-        typical = float(user_strengths.mean()) * float(item_strengths.mean())
-        density = float(pairs[c]) / (len(u) * len(i))
         found.append(
             CoCluster(
-                c, label, u, i, user_strengths, item_strengths, density, float(-np.expm1(-typical)), float(share[c]),
-                traits, overlaps.get(c, ()),
+                index=c,
+                label=label,
+                users=u,
+                items=i,
+                user_strengths=user_strengths,
+                item_strengths=item_strengths,
+                density=float(pairs[c]) / (len(u) * len(i)),
+                strength=float(-np.expm1(-members.affinity[c])),
+                share=float(share[c]),
+                traits=traits,
+                overlaps=overlaps[c],
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -167,26 +190,18 @@ def _explained(u_ptr, u_col, u_val, i_ptr, i_col, i_val, K, row_ptr, row_items, 
     return explained
 
 
-def _overlaps(users: sp.csc_array, items: sp.csc_array) -> dict[int, tuple[Overlap, ...]]:
-    shared_users, shared_items = (users.T @ users).tocsr(), (items.T @ items).tocsr()
-    shared_pairs = shared_users.multiply(shared_items).tocsr()
-    shared_pairs.setdiag(0)
-    shared_pairs.eliminate_zeros()
-    found = {}
-    for c in range(shared_pairs.shape[0]):
-        span = slice(shared_pairs.indptr[c], shared_pairs.indptr[c + 1])
-        others = shared_pairs.indices[span][np.argsort(-shared_pairs.data[span], kind="stable")[:MOST_OVERLAPS]]
-        found[c] = tuple(Overlap(int(o), int(shared_users[c, o]), int(shared_items[c, o])) for o in others)
-    return found
+def _overlaps(users: sp.csc_array, items: sp.csc_array) -> list[tuple[Overlap, ...]]:
+    """For each co-cluster those that it shares most pairs with; a table of K × K."""
+    shared_users, shared_items = (users.T @ users).toarray(), (items.T @ items).toarray()
+    shared_pairs = shared_users * shared_items
+    np.fill_diagonal(shared_pairs, 0)
+    order = np.argsort(-shared_pairs, axis=1, kind="stable")[:, :MOST_OVERLAPS]
+    return [
+        tuple(Overlap(int(o), int(shared_users[c, o]), int(shared_items[c, o])) for o in others if shared_pairs[c, o])
+        for c, others in enumerate(order)
+    ]
 
 
 def _ones(members: sp.csc_array) -> sp.csc_array:
     ones = np.ones(members.nnz, dtype=np.int64)
     return sp.csc_array((ones, members.indices, members.indptr), shape=members.shape)
-
-
-def _column(factors: sp.csc_array, c: int) -> tuple[Ints, NDArray[np.float32]]:
-    span = slice(factors.indptr[c], factors.indptr[c + 1])
-    rows, strengths = factors.indices[span].astype(np.int64), factors.data[span]
-    order = np.lexsort((rows, -strengths))
-    return rows[order], strengths[order]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import textwrap
 import unicodedata
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocular.errors import ConfigError, MissingExtraError
+from ocular.explain.names import one_line
 
 try:
     from matplotlib.axes import Axes
@@ -114,8 +116,8 @@ def sentence(text: str, colors: Theme) -> Figure:
     return figure
 
 
-def set_title(axes: Axes, text: str, colors: Theme) -> None:
-    axes.set_title(text, loc="left", fontsize=12, fontweight="bold", color=colors.ink, pad=12, **PLAIN)
+def set_title(axes: Axes, text: str, colors: Theme, pad: float = 12) -> None:
+    axes.set_title(text, loc="left", fontsize=12, fontweight="bold", color=colors.ink, pad=pad, **PLAIN)
 
 
 def write_below(axes: Axes, note: str, handles: list[Any], colors: Theme, **legend: Any) -> None:
@@ -164,14 +166,15 @@ def log_axis(axes: Axes, side: str, values: NDArray[Any]) -> None:
 def rendered(figure: Figure, kind: str, dpi: int) -> bytes:
     buffer = io.BytesIO()
     undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    figure.savefig(buffer, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.2, metadata=undated)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "constrained_layout not applied")  # of a single square: it needs none
+        figure.savefig(buffer, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.2, metadata=undated)
     return buffer.getvalue()
 
 
 def short_name(label: object, most: int = 28) -> str:
     """A label as one short line of characters that the font has."""
-    visible = " ".join(str(label).split())
-    visible = "".join(c for c in visible if unicodedata.category(c) not in ("Cc", "Cf"))
+    visible = "".join(c for c in one_line(str(label)) if unicodedata.category(c) != "Cf")
     if len(visible) > most:
         visible = f"{visible[: most - most // 2 - 1].rstrip()}…{visible[-(most // 2) :].lstrip()}"
     return "".join(c if c == " " or _has_glyph(c) else "▯" for c in visible) or "(no name)"

@@ -60,7 +60,7 @@ def shortened(text: str, most: int) -> str:
 
 def _name(label: Any, noun: str) -> str:
     text = one_line(str(label))
-    return f"{noun} {text}" if text.isdecimal() else text
+    return f"{noun} {text}" if text.isdecimal() else text or "(no name)"
 
 
 def _ranges(numbers: Sequence[int]) -> list[str]:

@@ -75,6 +75,7 @@ def plot_matrix(
     theme: str = "light",
     most: int = 60,
     recommended: Pairs | None = None,
+    show_clients: bool = True,
 ) -> Figure:
     """Who bought what, ordered so that co-clusters are blocks; what to sell next are the white squares in them."""
     colors, data = theme_named(theme), model.interactions_
@@ -83,6 +84,8 @@ def plot_matrix(
     if not len(shown.users) or not len(shown.items):
         return sentence(NONE, colors)
     rows, columns = [*map(short_name, data.user_labels[shown.users])], [*map(short_name, data.item_labels[shown.items])]
+    if not show_clients:
+        rows = [f"client {_letters(n)}" for n in range(len(rows))]
     figure, axes = grid(rows, columns, colors, "Co-clusters of clients (rows) and products (columns)")
     bought = _bought(data, shown)
     pairs = _next_purchases(model, shown) if recommended is None else list(recommended)
@@ -140,9 +143,9 @@ def plot_evidence(
     colors, data = theme_named(theme), explanation.interactions
     client = short_name(client_name(explanation.client), 40)
     item_name = short_name(product_name(explanation.product), 40)
-    verb = "bought by" if explanation.owned else "recommended to"
-    title = f"{item_name}\n{verb} {client} · confidence {explanation.confidence:.2f}"
     case = explanation.case()
+    verb = "bought by" if explanation.owned else "recommended to" if case.told else "for"
+    title = f"{item_name}\n{verb} {client} · confidence {explanation.confidence:.2f}"
     if not case.told:
         return sentence(f"{title}\nThe model has no co-cluster to name as the reason.", colors)
     items = _shares([reason.owned_items for reason in case.told], _count(most_items, "most_items"))
@@ -163,7 +166,7 @@ def plot_evidence(
     parts = [100 * reason.contribution / case.affinity for reason in case.told]
     _brackets(axes, [len(ids) for ids in items], [len(ids) for ids in clients], [f"{p:.0f} %" for p in parts], colors)
     rest = round(100 - sum(parts))
-    note = f"\n\n{rest} % of the case is not shown" if rest else "\n"
+    note = "\n\nfilled: has the product" + (f"; {rest} % of the case is not shown" if rest else "")
     write_below(axes, note, [Patch(fc=fill, ec=colors.accent, lw=2.5, label=verb.partition(" ")[0])], colors)
     return figure
 
@@ -207,7 +210,7 @@ def plot_reliability(
     figure = Figure(figsize=(6.4, 7.4), layout="constrained", facecolor=colors.paper)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
     upper.plot([0, 1], [0, 1], color=colors.muted, lw=1.2, ls=(0, (4, 3)), label="as confident as right", zorder=2)
-    width = 0.8 / max(len(bins[0]) for _, bins, _, _ in series) / len(series)
+    width = 0.018
     for number, (name, (x, y, n), color, marker) in enumerate(series):
         upper.plot(x, y, color=color, lw=1.4, zorder=3)
         area = 25 + 220 * n / n.max()
@@ -227,8 +230,8 @@ def plot_reliability(
     lower.set(xlabel="confidence", ylabel="recommendations")
     for axes in (upper, lower):
         style_axes(axes, colors)
-    set_title(upper, "Reliability of the confidence", colors)
-    upper.legend(loc="upper left", frameon=False, labelcolor=colors.ink, fontsize=9)
+    set_title(upper, "Reliability of the confidence", colors, pad=20 + 15 * len(series))
+    upper.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), frameon=False, labelcolor=colors.ink, fontsize=9)
     return figure
 
 

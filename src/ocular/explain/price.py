@@ -3,14 +3,13 @@ What a product is likely to cost: what related clients paid for it.
 
 Related are the clients that the reasons of a recommendation name, each weighed by how much they have to do with those
 reasons. A client who bought often counts once: their purchases share their weight. Amounts of zero or less are gifts
-and corrections, not prices. Where related clients paid too few times, everybody who bought the product is asked, and
-the estimate says so; where that is too few as well there is none.
+and corrections, not prices. Where too few related clients paid, everybody who bought the product is asked, and the
+estimate says so; where that is too few as well there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 
-LEAST_PURCHASES = 3
+LEAST_CLIENTS = 3  # who paid: fewer would be a guess, and would tell what one of them paid
 RANGE = (0.1, 0.5, 0.9)
 SIMILAR, EVERYBODY = "similar clients", "all clients"
 
@@ -42,27 +41,25 @@ class PriceEstimate:
         who = "Similar clients" if self.basis == SIMILAR else "All its buyers (too few of them similar)"
         low, median, high = (money(value, self.currency) for value in (self.low, self.median, self.high))
         between = "exactly that" if low == high else f"between {low} and {high}"
-        count = f"{self.purchases:,} purchases by {_clients(self.clients)}"
+        count = f"{self.purchases:,} purchases by {self.clients:,} clients"
         return f"{who} paid {median}, eight in ten of them {between} ({count})."
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def money(amount: float, currency: str = "") -> str:
     """
     As people write it: two decimals below a thousand.
 
-    >>> money(1234.5, "£"), money(1.25, "£")
-    ('£1,234', '£1.25')
+    >>> money(1234.5, "£"), money(1.25, "EUR")
+    ('£1,234', 'EUR 1.25')
     """
-    return f"{currency}{amount:,.0f}" if amount >= 1000 else f"{currency}{amount:,.2f}"
+    sign = f"{currency} " if currency[-1:].isalpha() else currency  # EUR 5, but £5
+    return f"{sign}{amount:,.0f}" if amount >= 1000 else f"{sign}{amount:,.2f}"
 
 
 def estimate_price(
-    item: int, related: Mapping[int, float], interactions: Interactions, without: int | None = None
+    item: int, related: Floats, interactions: Interactions, without: int | None = None
 ) -> PriceEstimate | None:
-    """From the purchases of `item` by `related` users (id -> weight), or by everybody; those of one user left out."""
+    """From the purchases of `item` by users of positive weight `related`, or by everybody; one user left out."""
     purchases, by_item = interactions.purchases, interactions.by_item
     if purchases is None or purchases.price is None:
         return None
@@ -74,10 +71,9 @@ def estimate_price(
     if purchases.quantity is not None:
         paid &= ~(purchases.quantity[rows] <= 0)  # what is not known counts
     prices, buyers = prices[paid], buyers[paid]
-    weights = np.array([related.get(user, 0.0) for user in buyers.tolist()])
-    for basis, weight in ((SIMILAR, weights), (EVERYBODY, np.ones(len(prices)))):
+    for basis, weight in ((SIMILAR, related[buyers]), (EVERYBODY, np.ones(len(prices)))):
         asked = weight > 0
-        if asked.sum() >= LEAST_PURCHASES:
+        if len(np.unique(buyers[asked])) >= LEAST_CLIENTS:
             return _estimate(prices[asked], buyers[asked], weight[asked], basis, purchases.currency)
     return None
 
@@ -96,7 +92,3 @@ def _quantiles(values: Floats, weights: Floats) -> list[float]:
     at = [int(np.searchsorted(reached, q * (1 - 1e-9))) for q in RANGE]
     after = [int(np.searchsorted(reached, q * (1 + 1e-9))) for q in RANGE]
     return [float(values[min(a, last)] + values[min(b, last)]) / 2 for a, b in zip(at, after, strict=True)]
-
-
-def _clients(n: int) -> str:
-    return "1 client" if n == 1 else f"{n:,} clients"

@@ -15,8 +15,11 @@ from ocular.explain.calibration import HitRate
 from ocular.explain.coclusters import Members
 from ocular.explain.price import PriceEstimate
 
+Floats = NDArray[np.float64]
+
 MOST_REASONS = 3  # told
 LEAST_SHARE = 0.1  # of the case that a reason must carry to be told
+MOST_NAMES = 50  # of each kind that a reason lists as JSON: a group may have thousands
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Reason:
     cocluster: int
     contribution: float  # f_uc · f_ic
     owned_items: list[int]  # the user's purchases in this co-cluster, strongest first
-    similar_users: list[int]  # its users who bought the item, strongest first
-    group: int = 0  # number of its users without this one
+    similar_users: list[int]  # its users with some of these purchases who bought the item, most in common first
+    group: int = 0  # number of its users with some of these purchases, without this one
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Explanation:
     interactions: Interactions
     client_items: NDArray[np.int32]  # what the user has
     base: float = 0.0
+    background: float = 0.0  # the part of base that all pairs share; the rest is popularity
+    supposed: list[int] | None = None  # what the user does not have but is taken to have; None: nothing is supposed
     observed: HitRate | None = None  # of recommendations like this one
     price: PriceEstimate | None = None
 
@@ -87,6 +92,9 @@ class Explanation:
         merged = [replace(same[0], contribution=sum(r.contribution for r in same)) for same in groups.values()]
         return sorted(merged, key=lambda reason: -reason.contribution)
 
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
     def text(self, most: int = MOST_REASONS, *, show_clients: bool = True) -> str:
         """The rationale in words; `show_clients=False` names no other client."""
         return wording.text(self, most, show_clients)
@@ -98,29 +106,41 @@ class Explanation:
         """A fragment: <div class="ocular-explanation">…</div>."""
         return wording.html(self, most, show_clients)
 
-    def to_dict(self, *, show_clients: bool = True) -> dict[str, Any]:
-        """Plain values with names, ready for JSON."""
-        users, items = self.interactions.user_labels, self.interactions.item_labels
+    def to_dict(self, *, show_clients: bool = True, most_names: int = MOST_NAMES) -> dict[str, Any]:
+        """Plain values with names, ready for JSON; `told` is what the text tells, `reasons` is all there is."""
+        case, price, observed = self.case(), self.price, self.observed
         return {
-            "client": self.client,
+            "client": None if self.user is None else self.client,
             "product": self.product,
             "confidence": self.confidence,
-            "hit_rate": None if self.observed is None else self.observed._asdict(),
-            "price": None if self.price is None else self.price.to_dict(),
+            "hit_rate": None if observed is None else observed.rate,
+            "hit_rate_of": None if observed is None else observed.recommendations,
+            "price": None if price is None else price.median,
+            "price_low": None if price is None else price.low,
+            "price_high": None if price is None else price.high,
+            "price_purchases": None if price is None else price.purchases,
+            "price_basis": None if price is None else price.basis,
+            "currency": None if price is None else price.currency,
             "owned": self.owned,
             "base": self.base,
-            "reasons": [
-                {
-                    "cocluster": reason.cocluster,
-                    "contribution": reason.contribution,
-                    "owned_items": [plain(items[i]) for i in reason.owned_items],
-                    "bought_by": len(reason.similar_users),
-                    "group": reason.group,
-                }
-                | ({"similar_users": [plain(users[u]) for u in reason.similar_users]} if show_clients else {})
-                for reason in self.reasons
-            ],
+            "told": [self._reason_dict(reason, show_clients, most_names) for reason in case.told],
+            "left_out": case.left_out,
+            "left_out_share": case.left_out_share,
+            "reasons": [self._reason_dict(reason, show_clients, most_names) for reason in self.reasons],
             "text": self.text(show_clients=show_clients),
+        }
+
+    def _reason_dict(self, reason: Reason, show_clients: bool, most_names: int) -> dict[str, Any]:
+        users, items = self.interactions.user_labels, self.interactions.item_labels
+        similar = [plain(users[u]) for u in reason.similar_users[:most_names]] if show_clients else []
+        return {
+            "cocluster": reason.cocluster,
+            "contribution": reason.contribution,
+            "owned_items": [plain(items[i]) for i in reason.owned_items[:most_names]],
+            "owned": len(reason.owned_items),
+            "similar_users": similar,
+            "bought_by": len(reason.similar_users),
+            "group": reason.group,
         }
 
 
@@ -132,12 +152,14 @@ def find_reasons(
     members: Members,
     interactions: Interactions,
     user: int | None = None,
-) -> list[Reason]:
+) -> tuple[list[Reason], Floats]:
     """
-    One reason for each co-cluster that holds both, strongest first.
+    One reason for each co-cluster that holds both, strongest first; and how much each client has to do with them.
 
     f_u (1, K) and `owned` belong to a user of the model, then named by `user`, or to a new one. Evidence comes from
-    the members of a co-cluster; where none of them bears it out, from all with a trace of it.
+    the members of a co-cluster; where none of them bears it out, from all with a trace of it. Similar are only those
+    who have one of the purchases named. A client v who is named has to do with the case by Σ over the reasons of
+    contribution · f_vc.
     """
     user_factors, item_factors = factors
     strengths, f_i = _row(f_u, 0), _row(item_factors, item)
@@ -149,28 +171,29 @@ def find_reasons(
     bought_mask[interactions.by_item[item]] = True
     if user is not None:
         bought_mask[user] = False
-    reasons = []
+    reasons, related = [], np.zeros(interactions.n_users)
     for c in sorted(product, key=lambda c: (-product[c], c)):
-        items, users = members.items_of(c)[0], members.users_of(c)[0]
-        owned_items, similar_users = items[owned_mask[items]], users[bought_mask[users]]
+        items, (users, strong) = members.items_of(c)[0], members.users_of(c)
+        owned_items = items[owned_mask[items]]
         if not len(owned_items):
-            owned_items = _strongest(np.flatnonzero(owned_mask), item_factors, c)
-        if not len(similar_users):
-            similar_users = _strongest(np.flatnonzero(bought_mask), user_factors, c)
-            users = np.flatnonzero(user_factors[:, [c]].toarray()[:, 0])
-        group = len(users) - int(user is not None and user in users)
-        reasons.append(Reason(c, product[c], owned_items.tolist(), similar_users.tolist(), group))
-    return reasons
+            owned_items, _ = _strongest(np.flatnonzero(owned_mask), item_factors, c)
+        in_common = _buyers(owned_items, interactions)
+        if not (bought_mask[users] & (in_common[users] > 0)).any():
+            users, strong = _strongest(np.arange(interactions.n_users), user_factors, c)
+        alike = in_common[users] > 0
+        if user is not None:
+            alike &= users != user
+        users, strong = users[alike], strong[alike]
+        similar = np.flatnonzero(bought_mask[users])
+        similar = similar[np.argsort(-in_common[users[similar]], kind="stable")]  # of equal ones the stronger first
+        related[users[similar]] += product[c] * strong[similar]
+        reasons.append(Reason(c, product[c], owned_items.tolist(), users[similar].tolist(), len(users)))
+    return reasons, related
 
 
-def relate(reasons: list[Reason], user_factors: sp.csr_array) -> dict[int, float]:
-    """How much each client that the reasons name has to do with them: Σ over the reasons of contribution · f_vc."""
-    related: dict[int, float] = {}
-    for reason in reasons:
-        strengths = user_factors[reason.similar_users, [reason.cocluster] * len(reason.similar_users)]
-        for user, strength in zip(reason.similar_users, np.asarray(strengths).tolist(), strict=True):
-            related[user] = related.get(user, 0.0) + reason.contribution * strength
-    return related
+def _buyers(items: NDArray[np.int64], interactions: Interactions) -> NDArray[np.int64]:
+    """How many of the items each user has."""
+    return np.bincount(interactions.by_item.take(items).indices, minlength=interactions.n_users)
 
 
 def _row(factors: sp.csr_array, r: int) -> dict[int, float]:
@@ -178,8 +201,8 @@ def _row(factors: sp.csr_array, r: int) -> dict[int, float]:
     return dict(zip(factors.indices[span].tolist(), factors.data[span].tolist(), strict=True))
 
 
-def _strongest(rows: NDArray[np.int64], factors: sp.csr_array, c: int) -> NDArray[np.int64]:
-    """Those of the rows with any strength in c, strongest first."""
+def _strongest(rows: NDArray[np.int64], factors: sp.csr_array, c: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Those of the rows with any strength in c, and their strengths, strongest first."""
     strengths = factors[rows][:, [c]].toarray()[:, 0]
-    order = np.argsort(-strengths, kind="stable")
-    return rows[order[: int((strengths > 0).sum())]]
+    order = np.argsort(-strengths, kind="stable")[: int((strengths > 0).sum())]
+    return rows[order], strengths[order]

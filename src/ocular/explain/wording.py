@@ -12,7 +12,7 @@ from ocular.explain.names import Write, client_name, isolated, listed, product_n
 if TYPE_CHECKING:
     from ocular.explain.reasons import Explanation, Reason
 
-NO_PRICE = "No price estimate: too few purchases of it have a known price."
+NO_PRICE = "No price estimate: too few other clients paid a known price for it."
 
 
 class Rationale(NamedTuple):
@@ -46,6 +46,7 @@ def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) 
     first = write("The client") if explanation.user is None else client  # at the start of a sentence
     bought = f"{first} has bought {product} already"
     confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
+    supposing = _supposition(explanation, client, write)
     case = explanation.case(most)
     if not case.told:
         known = f"{bought}, with a confidence of {confidence}"
@@ -53,8 +54,10 @@ def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) 
             known = f"{product} has a confidence of {confidence} for {client}"
         why = "the co-clusters that hold both have no other purchase or no other buyer to show for it."
         if not explanation.reasons:
-            why = "the model has no reason, because no co-cluster holds both; this is the background probability."
-        return Rationale(f"{known}: {why}", [], _notes(explanation))
+            popular = explanation.base > 2 * explanation.background
+            alone = "what popularity alone gives" if popular else "the background probability of any pair"
+            why = f"the model has no reason, because no co-cluster holds both; this is {alone}."
+        return Rationale(f"{supposing}{known}: {why}", [], _notes(explanation))
     head = f"{product} is recommended to {client} with confidence {confidence}"
     if explanation.owned:
         head = f"{bought}; the model gives that a confidence of {confidence}"
@@ -67,7 +70,16 @@ def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) 
         points.append(f"{left} left out: {case.left_out_share:.0%} of the case.")
     if case.rest_share >= 0.1:
         points.append(f"Popularity and background make {case.rest_share:.0%} of the case.")
-    return Rationale(f"{head} because:", points, _notes(explanation))
+    return Rationale(f"{supposing}{head} because:", points, _notes(explanation))
+
+
+def _supposition(explanation: Explanation, client: str, write: Write) -> str:
+    """What is not so but taken to be, said before anything that rests on it."""
+    if explanation.user is None or explanation.supposed is None:
+        return ""
+    labels = explanation.interactions.item_labels
+    also = listed([plain(labels[i]) for i in explanation.supposed], "Item", write)
+    return f"Supposing that {client} also had {also}: " if also else f"Supposing that {client} had other purchases: "
 
 
 def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, write: Write) -> str:
@@ -84,11 +96,7 @@ def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, writ
 def _notes(explanation: Explanation) -> list[str]:
     notes = []
     if explanation.observed is not None:
-        rate, number = explanation.observed
-        notes.append(
-            f"In a check on held-out purchases, {rate:.0%} of {number:,} recommendations with a confidence like this "
-            "one were bought."
-        )
+        notes.append(explanation.observed.text())
     purchases = explanation.interactions.purchases
     if explanation.price is not None:
         notes.append(explanation.price.text())
@@ -102,7 +110,7 @@ def _for_markdown(name: str) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    text = re.sub(r"([\\`*_{}\[\]#+!|~<>&$-])", r"\\\1", text)
+    text = re.sub(r"([\\`*_{}\[\]#+!|~<>&$@:-])", r"\\\1", text)
     return re.sub(r"^(\d+)([.)])", r"\1\\\2", text)  # would begin a list
 
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from ocular.advisor import Advisor, Recommendation
 from ocular.data.interactions import plain
+from ocular.errors import DataError
 from ocular.explain import plots
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, one_line, product_name
@@ -33,6 +34,8 @@ def client_report(
     """What a client has, what is recommended to them and why, with the evidence as a picture."""
     history = advisor.model.interactions_
     user = history.user_index(client)
+    if any(recommendation.explanation.user != user for recommendation in recommendations):
+        raise DataError(f"expected recommendations to {client!r}, got some to others")
     attributes = {name: plain(values[user]) for name, values in history.user_attributes.items()}
     return _render(
         "client.html",
@@ -41,6 +44,7 @@ def client_report(
         owned=[product_name(plain(history.item_labels[i])) for i in history.by_user[user]],
         recommendations=recommendations,
         name=product_name,
+        recommended=all(each.explanation.reasons and not each.explanation.owned for each in recommendations),
         rationale=lambda explanation: Markup(explanation.to_html(show_clients=show_clients)),  # noqa: S704  escaped there
         evidence=lambda explanation: _picture(
             lambda theme: plots.plot_evidence(explanation, theme=theme, show_clients=show_clients),
@@ -49,7 +53,7 @@ def client_report(
     )
 
 
-def model_report(model: OCuLaR, coclusters: Sequence[CoCluster]) -> str:
+def model_report(model: OCuLaR, coclusters: Sequence[CoCluster], *, show_clients: bool = True) -> str:
     """What a model found: its co-clusters with labels, sizes, members and overlaps, and what confidences are worth."""
     history, calibration = model.interactions_, model.calibration_
     ordered = sorted(coclusters, key=lambda cocluster: -cocluster.share)
@@ -70,8 +74,9 @@ def model_report(model: OCuLaR, coclusters: Sequence[CoCluster]) -> str:
         per_product=sum(len(c.items) for c in ordered) / history.n_items,
         typical_products=lambda c: [product_name(plain(history.item_labels[i])) for i in c.items[:MOST_MEMBERS]],
         typical_clients=lambda c: [client_name(plain(history.user_labels[u])) for u in c.users[:MOST_MEMBERS]],
+        show_clients=show_clients,
         matrix=_picture(
-            lambda theme: plots.plot_matrix(model, coclusters=ordered, theme=theme),
+            lambda theme: plots.plot_matrix(model, coclusters=ordered, theme=theme, show_clients=show_clients),
             "Clients × products with co-clusters",
         ),
         sizes=_picture(lambda theme: plots.plot_coclusters(ordered, theme=theme), "Sizes and densities"),
@@ -84,7 +89,8 @@ def _picture(draw: Callable[[str], Figure], description: str) -> Markup:
     light, dark = (plots.png(draw(theme), DPI) for theme in ("light", "dark"))
     width = int.from_bytes(light[16:20]) * 96 // DPI  # from the header; a browser has 96 pixels to the inch
     return Markup(
-        '<picture><source media="(prefers-color-scheme: dark)" srcset="{}"><img src="{}" width="{}" alt="{}"></picture>'
+        '<div class="scroll"><picture><source media="(prefers-color-scheme: dark)" srcset="{}">'
+        '<img src="{}" width="{}" alt="{}"></picture></div>'
     ).format(_address(dark), _address(light), width, one_line(description))
 
 

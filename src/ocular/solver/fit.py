@@ -48,12 +48,12 @@ def run_fit(
     saved = None if saver is None else saver.load()
     if saved is not None and checkpoint is not None:
         _log.info("going on from %s after sweep %d", checkpoint.path, len(saved.history))
-    state = start() if saved is None else saved
-    history = state.history
-    backend.start(state)
-    converged = _has_converged(history, config.tol)
-    interrupted = False
     with _interrupt_between_sweeps() as wanted:
+        state = start() if saved is None else saved
+        history = state.history
+        backend.start(state)
+        converged = _has_converged(history, config.tol)
+        interrupted = False
         while not converged and not interrupted and len(history) < config.max_iter:
             objective = backend.sweep()
             if not math.isfinite(objective):

@@ -17,6 +17,7 @@ benchmarks/recovery.py have the comparison, docs/solver.md the numbers.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from operator import itemgetter
 
@@ -78,17 +79,14 @@ def _repaired(interactions: Interactions, config: FitConfig) -> State:
         config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
     kinds, n = (("overlap", "random"), TRIES) if small else (("overlap",), 1)
     tries: list[tuple[float, State]] = []
-    backend = CpuBackend(interactions, config)
-    for seed in np.random.SeedSequence(config.seed).generate_state(n):
-        for init in kinds:
-            state = initial_state(interactions, replace(config, init=init, seed=int(seed)))
-            backend.start(state)
-            objective = min(backend.sweep() for _ in range(TRY_SWEEPS))
-            tries.append((objective, state))
-    objective, state = min(tries, key=itemgetter(0))
-    state = repair(state, objective, interactions, config, backend)
-    backend.close()
-    return state
+    with closing(CpuBackend(interactions, config)) as backend:
+        for seed in np.random.SeedSequence(config.seed).generate_state(n):
+            for init in kinds:
+                backend.start(initial_state(interactions, replace(config, init=init, seed=int(seed))))
+                objective = min(backend.sweep() for _ in range(TRY_SWEEPS))
+                tries.append((objective, backend.state()))
+        objective, state = min(tries, key=itemgetter(0))
+        return repair(state, objective, interactions, config, backend)
 
 
 def _random(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:

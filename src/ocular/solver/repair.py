@@ -52,11 +52,10 @@ def repair(state: State, objective: float, interactions: Interactions, config: F
         pairs = _choose(costs, {k: cut for k, cut in cuts.items() if k not in refused}, most)
         if not pairs:
             break
-        changed = _apply(state, pairs, cuts)
-        backend.start(changed)
+        backend.start(_apply(state, pairs, cuts))
         after = min(backend.sweep() for _ in range(SWEEPS))
         if after < objective * (1 - WORTH):
-            state, objective, view, failed = changed, after, None, 0
+            state, objective, view, failed = backend.state(), after, None, 0
             refused.clear()
         elif len(pairs) > 1:
             most = len(pairs) // 2
@@ -76,13 +75,15 @@ class _View:
     items: Floats  # (n_items, K)
     weights: Floats  # of the positives of each user
     affinity: sp.csr_array  # (n_users, n_items), the positives only
+    base: float  # affinity of any pair
     regularization: float
 
     @classmethod
     def of(cls, state: State, interactions: Interactions, config: FitConfig) -> _View:
         K = config.n_coclusters
         rows, columns = interactions.pair_users, interactions.by_user.indices
-        affinity = np.full(interactions.nnz, config.background + state.bias)
+        base = config.background + state.bias
+        affinity = np.full(interactions.nnz, base)
         for column in np.flatnonzero(state.user_factors.any(axis=0)):
             affinity += state.user_factors[rows, column] * state.item_factors[columns, column]
         return cls(
@@ -90,6 +91,7 @@ class _View:
             state.item_factors[:, :K].astype(np.float64),
             user_weights(interactions.by_user, interactions.n_items, config.relative).astype(np.float64),
             sp.csr_array((affinity, columns, interactions.by_user.indptr), shape=interactions.shape),
+            base,
             config.regularization,
         )
 
@@ -104,7 +106,7 @@ class _View:
         part = _row_of(positives, f_u[held]) * f_i[positives.indices]
         touched = np.flatnonzero(part)
         with_it, weights = positives.data[touched], _row_of(positives, self.weights[held])[touched]
-        without = np.maximum(with_it - part[touched], 1e-4)
+        without = np.maximum(with_it - part[touched], self.base)
         lost = weights @ np.log(np.expm1(-with_it) / np.expm1(-without))
         saved = f_u.sum() * f_i.sum() - part.sum() + self.regularization * (f_u @ f_u + f_i @ f_i)
         return float(lost - saved)
