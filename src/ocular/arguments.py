@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError, DataError
 from ocular.solver.config import GIVEN, INITS
 
@@ -74,3 +75,21 @@ def allowed_rows(only: ArrayLike | None, without: ArrayLike | None, n: int, kind
     if without is not None:
         allowed[checked_ids(without, n, kind)] = False
     return allowed
+
+
+def given_rows(user_items: Any, n_items: int, min_value: float | None = None) -> Adjacency:
+    """What users own, given as an Interactions or a matrix with a column for each item."""
+    given = isinstance(user_items, Interactions)
+    rows = user_items if given else Interactions.from_matrix(user_items, min_value=min_value)
+    if rows.n_items != n_items:
+        raise DataError(f"expected a column for each of {n_items} items, got {rows.n_items}")
+    return rows.by_user
+
+
+def rows_of(ids: NDArray[np.int64], rows: Adjacency, n_users: int) -> Adjacency:
+    """The row of each id: a row for each of them is taken as it is, one for every fitted user is looked up."""
+    if len(rows) == len(ids):
+        return rows
+    if len(rows) == n_users:
+        return rows.take(ids)
+    raise DataError(f"expected user_items with a row for each of {len(ids)} ids or of {n_users} users, got {len(rows)}")

@@ -16,7 +16,17 @@ from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ocular.arguments import allowed_rows, check_count, checked_ids, frame_labels, given_start, single_id, start_name
+from ocular.arguments import (
+    allowed_rows,
+    check_count,
+    checked_ids,
+    frame_labels,
+    given_rows,
+    given_start,
+    rows_of,
+    single_id,
+    start_name,
+)
 from ocular.artifact import read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
@@ -298,7 +308,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         ids = self._user_ids(userid)
         if ids.ndim > 1:
             raise DataError(f"expected user ids as one number or a list, got {ids.ndim} dimensions")
-        rows = None if user_items is None else self._user_rows(user_items, ids)
+        rows = None
+        if user_items is not None:
+            rows = rows_of(ids, self._matrix_rows(user_items), self.interactions_.n_users)
         if recalculate_user:
             users, bias = self._fold_in(self.interactions_.by_user.take(ids) if rows is None else rows)
         else:
@@ -494,22 +506,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return allowed_rows(only, without, self.interactions_.n_items, "item")
 
     def _matrix_rows(self, user_items: Any) -> Adjacency:
-        given = isinstance(user_items, Interactions)
-        rows = user_items if given else Interactions.from_matrix(user_items, min_value=self.min_value_)
-        if rows.n_items != self.interactions_.n_items:
-            raise DataError(f"expected a column for each of {self.interactions_.n_items} items, got {rows.n_items}")
-        return rows.by_user
-
-    def _user_rows(self, user_items: Any, ids: NDArray[np.int64]) -> Adjacency:
-        rows = self._matrix_rows(user_items)
-        if len(rows) == len(ids):
-            return rows
-        if len(rows) == self.interactions_.n_users:
-            return rows.take(ids)
-        raise DataError(
-            f"expected user_items with a row for each of {len(ids)} ids or of {self.interactions_.n_users} users, "
-            f"got {len(rows)}"
-        )
+        return given_rows(user_items, self.interactions_.n_items, self.min_value_)
 
 
 def load(path: str | os.PathLike[str]) -> OCuLaR:

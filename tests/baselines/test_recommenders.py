@@ -1,0 +1,364 @@
+"""One contract for OCuLaR and everything it is compared with; what each method computes, against its definition."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ocular import Interactions, OCuLaR
+from ocular.baselines import BASELINES, base, ease
+from ocular.baselines.base import Baseline, best
+from ocular.baselines.ease import EASE
+from ocular.baselines.factorization import BPR, WALS
+from ocular.baselines.knn import ItemKNN, UserKNN
+from ocular.baselines.popularity import Popularity
+from ocular.data.splits import random_split
+from ocular.data.synthetic import Planted, planted
+from ocular.errors import ConfigError, DataError, FitError, MissingExtraError
+from ocular.evaluation.metrics import METRICS, measure
+
+MODELS: dict[str, Any] = {
+    "ocular": OCuLaR(n_coclusters=4, regularization=0.5, tol=1e-4, max_iter=500, random_state=0),
+    "user-knn": UserKNN(k=10),
+    "item-knn": ItemKNN(k=10),
+    "wals": WALS(factors=8, regularization=1.0, alpha=10.0),
+    "bpr": BPR(factors=8, learning_rate=0.05),
+    "ease": EASE(regularization=10.0),
+    "popularity": Popularity(),
+}
+N_USERS, N_ITEMS = 61, 41
+NEWCOMER, UNSOLD = 60, 40  # a client without purchases, a product without buyers
+every = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture(scope="module")
+def history(bought: np.ndarray) -> Interactions:
+    """The market and somebody who has bought nothing and something that nobody has bought."""
+    return Interactions.from_matrix(
+        np.pad(bought, ((0, 1), (0, 1))),
+        user_labels=[f"Client {u} GmbH" for u in range(N_USERS)],
+        item_labels=[f"Produkt №{i}" for i in range(N_ITEMS)],
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted(history: Interactions) -> dict[str, Any]:
+    return {name: clone(model).fit(history) for name, model in MODELS.items()}
+
+
+def by_popularity(history: Interactions) -> list[int]:
+    return sorted(range(history.n_items), key=lambda i: (-history.by_item.degrees[i], i))
+
+
+def test_every_baseline_is_under_the_contract() -> None:
+    assert set(MODELS) == {*BASELINES, "ocular"}
+    assert all(type(MODELS[name]) is kind and issubclass(kind, Baseline) for name, kind in BASELINES.items())
+
+
+# ----------------------------------------------------------------------------------------------- the contract
+
+
+@every
+def test_shapes_and_types(fitted: dict[str, Any], name: str) -> None:
+    ids, scores = fitted[name].recommend(3, N=5)
+    assert ids.shape == scores.shape == (5,)
+    assert ids.dtype == np.int32
+    assert scores.dtype == np.float32
+    assert (np.diff(scores) <= 0).all()
+    many, table = fitted[name].recommend([3, 7, 3], N=5)
+    assert many.shape == table.shape == (3, 5)
+    assert fitted[name].recommend([3], N=5)[0].shape == (1, 5)
+    assert fitted[name].recommend([], N=5)[0].shape == (0, 5)
+
+
+@every
+def test_one_user_is_a_row_of_many(fitted: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, users = fitted[name], np.arange(N_USERS)[::-1]
+    many, table = model.recommend(users, N=7)
+    for u, ids, scores in zip(users, many, table, strict=True):
+        alone, values = model.recommend(u, N=7)
+        np.testing.assert_array_equal(alone, ids)
+        np.testing.assert_allclose(values, scores, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(base, "CELLS", 5 * N_ITEMS)  # blocks of five users
+    np.testing.assert_array_equal(model.recommend(users, N=7)[0], many)
+
+
+@every
+def test_missing_places_are_marked(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+    ids, scores = fitted[name].recommend([0, 1], N=N_ITEMS + 9)
+    for u in (0, 1):
+        left = np.setdiff1d(np.arange(N_ITEMS), history.by_user[u])
+        assert sorted(ids[u, : len(left)]) == left.tolist()
+        assert np.isfinite(scores[u, : len(left)]).all()
+        assert (ids[u, len(left) :] == -1).all()
+        assert np.isnan(scores[u, len(left) :]).all()
+
+
+@every
+def test_everything_without_the_filter(fitted: dict[str, Any], name: str) -> None:
+    ids, scores = fitted[name].recommend(0, N=N_ITEMS, filter_already_liked_items=False)
+    assert sorted(ids) == list(range(N_ITEMS))
+    assert np.isfinite(scores).all()
+
+
+@every
+def test_items_and_filter_items(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+    order = [i for i in fitted[name].recommend(5, N=N_ITEMS)[0].tolist() if i >= 0]
+    assert fitted[name].recommend(5, N=3, filter_items=order[:2])[0].tolist() == order[2:5]
+    some = order[1::2]
+    assert fitted[name].recommend(5, N=len(some) + 1, items=some)[0].tolist() == [*some, -1]
+    ids, scores = fitted[name].recommend(5, N=2, items=history.by_user[5])
+    assert ids.tolist() == [-1, -1]
+    assert np.isnan(scores).all()
+
+
+@every
+def test_rows_of_user_items(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+    """A row for each id, or one for every fitted user; no other number."""
+    model, X = fitted[name], history.to_matrix()
+    expected = model.recommend([9, 4], N=5)
+    for rows in (X[[9, 4]], sp.csr_matrix(X[[9, 4]]), X[[9, 4]].toarray(), X, history):
+        ids, scores = model.recommend([9, 4], rows, N=5)
+        np.testing.assert_array_equal(ids, expected[0])
+        np.testing.assert_array_equal(scores, expected[1])
+    np.testing.assert_array_equal(model.recommend(4, X[[4]], N=5)[0], expected[0][1])
+    with pytest.raises(DataError, match="expected user_items with a row for each of 2 ids or of 61 users, got 3"):
+        model.recommend([9, 4], X[:3])
+    with pytest.raises(DataError, match="expected a column for each of 41 items, got 40"):
+        model.recommend([9, 4], X[[9, 4], :40])
+
+
+@every
+def test_bad_requests_are_refused(fitted: dict[str, Any], name: str) -> None:
+    model = fitted[name]
+    with pytest.raises(DataError, match="expected user ids from 0 to 60, got 61"):
+        model.recommend(N_USERS)
+    with pytest.raises(DataError, match="expected user ids from 0 to 60, got -1"):
+        model.recommend([0, -1])
+    with pytest.raises(DataError, match="got 2 dimensions"):
+        model.recommend([[0, 1]])
+    with pytest.raises(DataError, match="expected item ids from 0 to 40, got 41"):
+        model.recommend(0, items=[N_ITEMS])
+    with pytest.raises(ConfigError, match="expected N to be a whole number"):
+        model.recommend(0, N=0)
+
+
+@every
+def test_only_zeros_and_ones_are_fitted(name: str) -> None:
+    with pytest.raises(DataError, match="expected values 0 or 1, got 5"):
+        clone(MODELS[name]).fit(np.array([[0, 5], [1, 0]]))
+    with pytest.raises(DataError, match="expected at least one positive, got none in 2 × 3"):
+        clone(MODELS[name]).fit(np.zeros((2, 3)))
+
+
+@every
+def test_the_same_again_and_without_names(
+    fitted: dict[str, Any], history: Interactions, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = fitted[name].recommend(np.arange(N_USERS))
+    for X in (history, history.to_matrix(), history.to_matrix().toarray()):
+        model = clone(fitted[name])
+        assert not hasattr(model, "interactions_")
+        assert model.get_params() == MODELS[name].get_params()
+        assert model.fit(X) is model
+        ids, scores = model.recommend(np.arange(N_USERS))
+        np.testing.assert_array_equal(ids, expected[0])
+        np.testing.assert_array_equal(scores, expected[1])
+    assert fitted[name].interactions_ is history
+    assert capfd.readouterr() == ("", "")  # no progress bars
+
+
+@every
+def test_a_user_without_history_gets_popular_items(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+    assert fitted[name].recommend(NEWCOMER, N=N_ITEMS)[0].tolist() == by_popularity(history)
+
+
+@every
+def test_what_nobody_has_is_not_recommended_first(fitted: dict[str, Any], name: str) -> None:
+    assert UNSOLD not in fitted[name].recommend(np.arange(N_USERS), N=1)[0]
+
+
+@every
+def test_beats_popularity(name: str) -> None:
+    market = planted(120, 60, 5, overlap=0.3, density=0.9, noise=0.02, seed=2)
+    train, test = random_split(market.interactions, seed=0)
+    scores = measure(clone(MODELS[name]).fit(train), train, test, M=(5, 10))
+    assert set(scores.to_dict()) == {*(f"{metric}@{M}" for metric in METRICS for M in (5, 10)), "users", "left_out"}
+    floor = measure(Popularity().fit(train), train, test, M=10).mean("recall", 10)
+    if name == "popularity":
+        assert 0.1 < floor < 0.4
+        return
+    assert scores.mean("recall", 10) > 2 * floor
+    if name in BASELINES:  # with the parameters that one gets without asking
+        assert measure(BASELINES[name]().fit(train), train, test, M=10).mean("recall", 10) > 2 * floor
+
+
+NEW = {name: model for name, model in MODELS.items() if name not in ("ocular", "bpr", "popularity")}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_somebody_new_is_scored_by_their_own_row(fitted: dict[str, Any], market: Planted, name: str) -> None:
+    """Half of a co-cluster's products, given for a user who has others, brings the other half."""
+    inside = np.flatnonzero(market.columns[2] & (market.columns.sum(axis=0) == 1))
+    row = np.zeros((1, N_ITEMS), dtype=int)
+    row[0, inside[::2]] = 1
+    outsider = int(np.flatnonzero(~market.rows[2])[0])
+    found = fitted[name].recommend(outsider, row, N=len(inside[1::2]))[0]
+    assert set(found.tolist()) <= set(np.flatnonzero(market.columns[2]).tolist()) - set(inside[::2].tolist())
+    # the rows beside it are not touched by that
+    X = fitted[name].interactions_.to_matrix().toarray()
+    both = fitted[name].recommend([3, outsider, 4], np.vstack([X[3], row[0], X[4]]), N=4)[0]
+    np.testing.assert_array_equal(both[[0, 2]], fitted[name].recommend([3, 4], N=4)[0])
+    np.testing.assert_array_equal(both[1, : len(found)], found[:4])
+
+
+def test_of_equal_costs_the_earlier_comes_first() -> None:
+    rng = np.random.default_rng(0)
+    costs = rng.integers(0, 4, (50, 30)).astype(np.float32)  # ties everywhere
+    for n in (1, 7, 30, 99):
+        np.testing.assert_array_equal(best(costs, n), np.argsort(costs, axis=1, kind="stable")[:, :n])
+
+
+def test_names_of_baselines_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from ocular.baselines import NAMES; assert 'numpy' not in sys.modules\n"
+        "from ocular.baselines import BASELINES; assert tuple(BASELINES) == NAMES and 'implicit' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        UserKNN(k=0),
+        ItemKNN(k=2.5),  # type: ignore[arg-type]
+        EASE(regularization=0.0),
+        EASE(regularization=float("nan")),
+        WALS(factors=0),
+        WALS(alpha=-1.0),
+        WALS(n_threads=0),
+        BPR(iterations=0),
+        BPR(random_state=None),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_parameters_are_checked_by_fit(model: Baseline) -> None:
+    with pytest.raises(ConfigError, match=r"^expected [a-z_]+ to be a (whole )?number"):
+        model.fit(np.eye(3, dtype=int))
+
+
+# --------------------------------------------------------------------------------------------------- popularity
+
+
+def test_popularity_counts(fitted: dict[str, Any], history: Interactions) -> None:
+    ids, scores = fitted["popularity"].recommend(NEWCOMER, N=N_ITEMS)
+    np.testing.assert_array_equal(scores, history.by_item.degrees[ids])
+
+
+# --------------------------------------------------------------------------------------------------------- EASE
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_ease_is_its_closed_form(history: Interactions, double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "CELLS", 7 * N_ITEMS)  # several blocks, the last one smaller
+    if not double:
+        monkeypatch.setattr(ease, "DOUBLE_ITEMS", 0)
+    X = history.to_matrix().toarray().astype(np.float64)
+    P = np.linalg.inv(X.T @ X + 3.0 * np.eye(N_ITEMS))
+    B = np.eye(N_ITEMS) - P / np.diag(P)
+    model = EASE(regularization=3.0).fit(history)
+    assert model.weights_.dtype == np.float32
+    np.testing.assert_allclose(model.weights_, B, atol=1e-6 if double else 1e-4)
+    assert (np.diag(model.weights_) == 0).all()
+    ids, scores = model.recommend(8, N=6)
+    np.testing.assert_allclose(scores, (X[8] @ B)[ids], atol=1e-4)
+
+
+def test_ease_refuses_what_does_not_fit_into_memory() -> None:
+    with pytest.raises(ConfigError, match=r"at most 30,000 items, got 40,000, whose weights take 6\.4 GB of memory"):
+        EASE().fit(sp.csr_array(([1], ([0], [0])), shape=(2, 40_000)))
+
+
+def test_ease_says_when_there_is_no_inverse() -> None:
+    with pytest.raises(FitError, match="increase regularization"):
+        EASE(regularization=1e-30).fit(np.ones((3, 3), dtype=int))
+
+
+# ------------------------------------------------------------------------------------------------ factorisation
+
+
+def loss_of_paper(model: WALS, X: np.ndarray, b: float, regularization: float) -> float:
+    users, items = model.user_factors_.astype(np.float64), model.item_factors_.astype(np.float64)
+    Z = users @ items.T
+    return float(
+        ((1 - Z[X == 1]) ** 2).sum()
+        + b * (Z[X == 0] ** 2).sum()
+        + regularization * ((users**2).sum() + (items**2).sum())
+    )
+
+
+def test_wals_minimises_the_loss_of_the_paper(history: Interactions) -> None:
+    X, b, regularization = history.to_matrix().toarray(), 0.1, 0.2
+    losses = [
+        loss_of_paper(
+            WALS.weighing_unknowns(b, regularization, factors=6, iterations=n).fit(history), X, b, regularization
+        )
+        for n in (1, 2, 4, 8, 16)
+    ]
+    assert all(later < earlier for earlier, later in pairwise(losses))
+    model = WALS.weighing_unknowns(b, regularization, factors=6, iterations=60).fit(history)
+    for alpha, weight in ((1 / b, regularization), (1 / b, regularization * 4 / b), (3 / b, regularization / b)):
+        other = WALS(factors=6, alpha=alpha, regularization=weight, iterations=60).fit(history)
+        assert loss_of_paper(other, X, b, regularization) > 1.001 * loss_of_paper(model, X, b, regularization)
+
+
+def test_wals_solves_for_somebody_new(history: Interactions) -> None:
+    """The row's own least squares problem, in the weights of the paper."""
+    b, regularization = 0.1, 0.2
+    model = WALS.weighing_unknowns(b, regularization, factors=6).fit(history)
+    row = np.zeros(N_ITEMS)
+    row[[1, 5, 11]] = 1
+    Y = model.item_factors_.astype(np.float64)
+    weight = np.where(row == 1, 1.0, b)
+    f_u = np.linalg.solve(Y.T @ (weight[:, None] * Y) + regularization * np.eye(6), Y.T @ row)
+    ids, scores = model.recommend(0, row[None], N=5)
+    np.testing.assert_allclose(scores, Y[ids] @ f_u, rtol=1e-3, atol=1e-5)
+
+
+def test_wals_is_implicit(history: Interactions) -> None:
+    from implicit.cpu.als import AlternatingLeastSquares
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        theirs = AlternatingLeastSquares(factors=6, alpha=100.0, regularization=1.0, random_state=0)
+        theirs.fit(sp.csr_matrix(history.to_matrix()), show_progress=False)
+    for n_threads in (None, 1, 2):
+        ours = WALS.weighing_unknowns(0.01, 0.01, factors=6, n_threads=n_threads).fit(history)
+        np.testing.assert_array_equal(ours.user_factors_, theirs.user_factors)
+        np.testing.assert_array_equal(ours.item_factors_, theirs.item_factors)
+
+
+def test_bpr_refuses_somebody_new(fitted: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="got 1 others: BPR knows no new users; fit again, or use wals"):
+        fitted["bpr"].recommend(
+            [0, 1], np.vstack([fitted["bpr"].interactions_.to_matrix()[[0]].toarray(), np.eye(1, 41)])
+        )
+
+
+def test_factors_that_leave_the_numbers(history: Interactions) -> None:
+    with pytest.raises(FitError, match="expected finite factors"):
+        BPR(factors=4, learning_rate=1e30).fit(history)
+
+
+@pytest.mark.parametrize("model", [WALS(), BPR()], ids=repr)
+def test_implicit_is_an_extra(model: Baseline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "implicit", None)
+    with pytest.raises(MissingExtraError, match=r"ocular-rec\[eval\]"):
+        model.fit(np.eye(3, dtype=int))
