@@ -1,90 +1,189 @@
-"""ocular evaluate: how good recommendations are on purchases that were held out."""
+"""ocular evaluate: how good recommendations are on purchases that were held out, for several models side by side."""
 
 from __future__ import annotations
 
+import warnings
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocular.cli.fit import fit_and_report
-from ocular.cli.present import format_option, render
+from ocular.cli.present import Row, format_option, render
 from ocular.cli.reading import history_options, read_history
 
-MODELS = {"ocular": False, "r-ocular": True}  # name -> relative
-CUTOFF = 50
+if TYPE_CHECKING:
+    from ocular.data.interactions import Interactions
+    from ocular.evaluation.protocol import Method
+
+OWN = ("ocular", "r-ocular")
 
 
 @click.command(short_help="Measure recommendations on held-out purchases.")
 @history_options
-@click.option("--models", default="ocular", show_default=True, metavar="A,B", help=f"Of {', '.join(MODELS)}.")
-@click.option("--coclusters", default=100, show_default=True, metavar="K", help="Number of co-clusters.")
-@click.option("--regularization", default=30.0, show_default=True, metavar="λ", help="Larger: fewer memberships.")
+@click.option(
+    "--models",
+    default="ocular",
+    show_default=True,
+    metavar="A,B",
+    help="Of ocular, r-ocular, wals, bpr, user-knn, item-knn, ease, popularity.",
+)
+@click.option("--coclusters", default="100", show_default=True, metavar="K,…", help="Numbers of co-clusters to try.")
+@click.option(
+    "--regularization", default="30", show_default=True, metavar="λ,…", help="λ to try; r-ocular: twice that."
+)
+@click.option(
+    "--tune",
+    type=click.Choice(["none", "validation", "test"]),
+    default="validation",
+    show_default=True,
+    help="Where the best K and λ are chosen, if there are several.",
+)
+@click.option(
+    "--instances", default=1, show_default=True, type=click.IntRange(min=1), help="Random splits; the paper: 10."
+)
 @click.option("--test-share", default=0.25, show_default=True, help="Share of the purchases to hold out.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the split and of the start.")
+@click.option("--backtest", metavar="DATE", help="Hold out what was first bought on or after this date; needs --time.")
+@click.option(
+    "--metric",
+    type=click.Choice(["recall", "map", "ndcg", "precision"]),
+    default="recall",
+    show_default=True,
+    help="What decides which is best.",
+)
+@click.option(
+    "--at", "cutoff", default=50, show_default=True, type=click.IntRange(min=1), help="Recommendations a client."
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the splits and the starts.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
 @click.option("--reliability", type=click.Path(path_type=Path), help="Reliability diagram to write: PNG, SVG or PDF.")
-@format_option("table", "json", "csv")
+@format_option("table", "json", "csv")  # fmt: skip
 def evaluate(source: str, models: str, reliability: Path | None, form: str, **options: Any) -> None:
     """
-    Hold out purchases of SOURCE, fit on the others, and measure what is recommended.
+    Hold out purchases of SOURCE, fit on the others, and measure what is recommended; the best model comes first.
 
     \b
     ocular evaluate purchases.csv --client company --product sku
-    ocular evaluate purchases.csv --client company --product sku --reliability reliability.png
+    ocular evaluate purchases.csv --client company --product sku --models ocular,user-knn,ease,popularity
+    ocular evaluate purchases.csv --client company --product sku --coclusters 20,50 --regularization 3,10,30
+    ocular evaluate purchases.csv --client company --product sku --time day --backtest 2024-07-01
 
     \b
-    recall, map        at 50 recommendations a client, as in the paper
+    recall, map, ndcg, precision  means over the clients who have something to find, as in the paper
+    coverage          share of the products that is recommended to anybody
+    novelty           mean surprise of a recommendation, in bits
+    p                 of the paired t-test over clients against the best model
     calibration_error  mean distance of confidence and hit rate of the first 20 recommendations
     calibrated_error   the same for the hit rates that are shown, told by one half of the clients for the other
     """
-    from ocular.data.splits import random_split
-    from ocular.errors import ConfigError, DataError
-    from ocular.evaluation.calibration import collect_outcomes, cross_check
-    from ocular.evaluation.metrics import rank
-    from ocular.model import OCuLaR
+    from ocular.evaluation.protocol import backtest, compare
     from ocular.storage import check_writable
 
-    names = list(dict.fromkeys(name.strip() for name in models.split(",")))
-    if not set(names) <= MODELS.keys():
-        wrong = next(name for name in names if name not in MODELS)
-        raise ConfigError(f"expected --models of {', '.join(MODELS)}, got {wrong!r}")
+    methods = _methods(models, options)
     if reliability is not None:
-        from ocular.explain.plots import check_picture_name, plot_reliability, save_figure
+        from ocular.explain.plots import check_picture_name
 
         check_writable(check_picture_name(reliability))
     history = read_history(source, options)
+    shared = {
+        "tune": options["tune"],
+        "metric": options["metric"],
+        "M": options["cutoff"],
+        "seed": options["seed"],
+        "report": lambda line: click.echo(line, err=True),
+    }
+    if options["backtest"] is not None:
+        found = backtest(history, options["backtest"], methods, **shared)
+    else:
+        found = compare(history, methods, instances=options["instances"], test_share=options["test_share"], **shared)
+    rows = found.rows()
+    for row in rows:
+        row.update(calibration_error=None, calibrated_error=None)
+        if row["model"] in OWN and options["backtest"] is None:
+            method = next(method for method in methods if method.name == row["model"])
+            row.update(_calibration(history, method, row, options, reliability, several=len(methods) > 1))
+    chosen = {
+        "none": "given",
+        "validation": "tuned on validation data",
+        "test": "tuned on the test data, as in the paper",
+    }
+    if form == "table":
+        left_out = rows[0]["left_out"]
+        note = f"\n\nParameters {chosen[options['tune']]}. * best by {options['metric']}@{options['cutoff']}."
+        note += f" {left_out:,} clients have nothing to find and do not count." if left_out else ""
+        click.echo(render([_shown(row) for row in rows], "table") + note)
+    else:
+        click.echo(render([row | {"tuned_on": options["tune"]} for row in rows], form))
+
+
+def _methods(models: str, options: dict[str, Any]) -> list[Method]:
+    """The models asked for; several K and λ are settings to choose from."""
+    from ocular.evaluation.protocol import RELATIVE, Method
+
+    sizes, strengths = _numbers(options["coclusters"], int), _numbers(options["regularization"], float)
+    methods = []
+    for name in dict.fromkeys(name.strip() for name in models.split(",")):
+        scale = RELATIVE if name == "r-ocular" else 1.0
+        settings = [
+            {"n_coclusters": K, "regularization": scale * strength, "n_threads": options["threads"]}
+            for K, strength in product(sizes, strengths)
+        ]
+        methods.append(Method(name, settings if name in OWN else ({},)))
+    return methods
+
+
+def _numbers(text: str, kind: type) -> list[Any]:
+    from ocular.errors import ConfigError
+
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"expected numbers such as 10,30,100, got {text!r}") from None
+
+
+def _calibration(
+    history: Interactions, method: Method, row: Row, options: dict[str, Any], reliability: Path | None, several: bool
+) -> Row:
+    """Expected calibration errors on the first instance, and the diagram where one is asked for."""
+    from ocular.data.splits import random_split
+    from ocular.errors import DataError
+    from ocular.evaluation.calibration import collect_outcomes, cross_check
+
     train, test = random_split(history, options["test_share"], options["seed"])
-    rows = []
-    for name in names:
-        model = OCuLaR(
-            options["coclusters"],
-            options["regularization"],
-            relative=MODELS[name],
-            n_threads=options["threads"],
-            random_state=options["seed"],
-        )
-        fit_and_report(model, train, err=True)
-        ranking = rank(model, train, test, CUTOFF)
-        try:
-            checked = cross_check(collect_outcomes(model, test), options["seed"])
-            errors = [round(each.error, 4) for each in checked]
-        except DataError as error:
-            picture = "" if reliability is None else " and no reliability diagram"
-            click.echo(f"note: no calibration error{picture} ({error})", err=True)
-            checked, errors = None, []
-        rows.append(
-            {
-                "model": name,
-                f"recall@{CUTOFF}": round(ranking.recall, 4),
-                f"map@{CUTOFF}": round(ranking.map, 4),
-                "calibration_error": errors[0] if errors else None,
-                "calibrated_error": errors[1] if errors else None,
-                "clients": ranking.n_users,
-            }
-        )
-        if reliability is not None and checked is not None:
-            place = reliability.with_stem(f"{reliability.stem}-{name}") if len(names) > 1 else reliability
-            save_figure(place, plot_reliability(*checked[1], before=checked[0]))
-            click.echo(f"reliability diagram of {name} in {place}", err=True)
-    click.echo(render(rows, form))
+    model = method.make(row["parameters"], options["seed"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(train)
+    try:
+        before, after = cross_check(collect_outcomes(model, test), options["seed"])
+    except DataError as error:
+        picture = "" if reliability is None else " and no reliability diagram"
+        click.echo(f"note: no calibration error{picture} ({error})", err=True)
+        return {}
+    if reliability is not None:
+        from ocular.explain.plots import plot_reliability, save_figure
+
+        place = reliability.with_stem(f"{reliability.stem}-{method.name}") if several else reliability
+        save_figure(place, plot_reliability(*after, before=before))
+        click.echo(f"reliability diagram of {method.name} in {place}", err=True)
+    return {"calibration_error": round(before.error, 4), "calibrated_error": round(after.error, 4)}
+
+
+def _shown(row: Row) -> Row:
+    """A row as the table has it."""
+    settings = {"n_coclusters": "K", "regularization": "λ"}
+    given = row["parameters"]
+    names = " ".join(f"{short}={given[name]:g}" for name, short in settings.items() if name in given)
+    shown = {"model": row["model"] + (" *" if row["best"] else ""), "parameters": names or None}
+    error = row["standard_error"]
+    for name, value in row.items():
+        if "@" in name:
+            shown[name] = value
+            if error is not None and "standard_error" not in shown:
+                shown["standard_error"] = error
+    return shown | {
+        "p": row["p_value"],
+        "calibration_error": row["calibration_error"],
+        "calibrated_error": row["calibrated_error"],
+        "seconds": row["fit_seconds"],
+    }

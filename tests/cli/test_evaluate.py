@@ -1,0 +1,108 @@
+"""ocular evaluate: models side by side on held-out purchases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import run
+
+import ocular
+from ocular.data.readers import read
+from ocular.data.splits import random_split
+from ocular.evaluation.metrics import rank
+
+COLUMNS = ("--client", "client", "--product", "product")
+ALL = "ocular,r-ocular,wals,bpr,user-knn,item-knn,ease,popularity"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("market")
+    assert run("synth", "--clients", 150, "--products", 30, "--seed", 4, "-o", place).returncode == 0
+    return place / "purchases.parquet"
+
+
+def rows(source: Path, *options: object) -> list[dict[str, Any]]:
+    done = run("evaluate", source, *COLUMNS, *options, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)  # nothing but the rows is on stdout
+    return found
+
+
+def test_numbers_are_those_of_the_library(source: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "r.png"
+    options = ("--coclusters", 6, "--regularization", 1, "--models", "ocular,r-ocular", "--reliability", picture)
+    found = {row["model"]: row for row in rows(source, *options)}
+    train, test = random_split(read(source, client="client", product="product"), 0.25, 0)
+    for name, parameters in (
+        ("ocular", {"regularization": 1.0}),
+        ("r-ocular", {"regularization": 2.0, "relative": True}),
+    ):
+        ranking = rank(ocular.OCuLaR(6, random_state=0, **parameters).fit(train), train, test, 50)
+        row = found[name]
+        assert row["recall@50"] == pytest.approx(ranking.recall, abs=5e-5)
+        assert row["map@50"] == pytest.approx(ranking.map, abs=5e-5)
+        assert row["clients"] == ranking.n_users
+        assert 0 <= row["calibrated_error"] < row["calibration_error"] < 1
+        assert (tmp_path / f"r-{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert not picture.exists()
+
+
+def test_all_models_with_the_best_first(source: Path) -> None:
+    options = ("--models", ALL, "--coclusters", "3,6", "--regularization", "1,4", "--instances", 2, "--at", 5)
+    found = rows(source, *options)
+    assert {row["model"] for row in found} == set(ALL.split(","))
+    values = [row["recall@5"] for row in found]
+    assert values == sorted(values, reverse=True)
+    assert [row["best"] for row in found] == [True] + [False] * 7
+    assert all(row["standard_error"] >= 0 and row["instances"] == 2 for row in found)
+    assert all(0 <= row["p_value"] <= 1 for row in found[1:])
+    ours = next(row for row in found if row["model"] == "ocular")
+    assert ours["parameters"]["n_coclusters"] in (3, 6)
+    assert ours["tuned_on"] == "validation"
+    table = run("evaluate", source, *COLUMNS, *options).stdout
+    assert table.splitlines()[2].startswith(f"{found[0]['model']} *")
+    assert "Parameters tuned on validation data. * best by recall@5." in table
+
+
+def test_a_backtest_needs_dates_and_says_what_it_did(source: Path) -> None:
+    found = rows(source, "--models", "popularity,user-knn", "--time", "date", "--backtest", "2024-01-01", "--at", 5)
+    assert len(found) == 2
+    assert found[0]["clients"] > 20
+    done = run("evaluate", source, *COLUMNS, "--models", "popularity", "--backtest", "2024-01-01")
+    assert done.returncode == 2
+    assert "expected purchases with a time" in done.stderr
+
+
+def test_too_little_for_a_calibration(tmp_path: Path) -> None:
+    pairs = "".join(f"c{u},p{i}\n" for u in range(6) for i in range(5) if (u + i) % 5)
+    (tmp_path / "sales.csv").write_text("client,product\n" + pairs)
+    options = ("--coclusters", 2, "--regularization", 0.1, "--format", "json", "--reliability", tmp_path / "r.png")
+    done = run("evaluate", tmp_path / "sales.csv", *COLUMNS, *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["calibration_error"] is None
+    assert "note: no calibration error and no reliability diagram (expected at least 100 recommendations" in done.stderr
+    assert not (tmp_path / "r.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--models", "ocular,svd"), "expected a model of ocular, r-ocular, user-knn"),
+        (("--coclusters", "10,many"), "expected numbers such as 10,30,100, got '10,many'"),
+        (("--coclusters", "0"), "--coclusters"),
+        (("--regularization", "-1"), "--regularization"),
+        (("--test-share", "1.5"), "between 0 and 1"),
+        (("--reliability", "r.txt"), "ends in .png, .svg or .pdf"),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(source: Path, options: tuple[str, str], says: str) -> None:
+    done = run("evaluate", source, *COLUMNS, *options)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
