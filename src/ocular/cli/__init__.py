@@ -14,6 +14,7 @@ from ocular.cli.explain import explain
 from ocular.cli.fit import fit
 from ocular.cli.present import Notes, as_options
 from ocular.cli.recommend import recommend
+from ocular.cli.search import search
 from ocular.cli.synth import synth
 from ocular.errors import OcularError
 from ocular.version import __version__
@@ -32,7 +33,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, explain, coclusters, evaluate, synth, demo):
+for command in (fit, recommend, explain, coclusters, evaluate, search, synth, demo):
     cli.add_command(command)
 
 

@@ -55,6 +55,7 @@ Bins = tuple[ArrayLike, ArrayLike, ArrayLike]  # predicted, observed, counts
 LINES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))]
 NONE = "The model has no co-clusters to show."
 READABLE = 200  # rows or columns of any picture
+VALUES = 12  # rows and columns of a heat map with numbers in it
 WRITTEN = 20  # rows and columns of a table of probabilities, unless others are asked for
 
 
@@ -66,6 +67,45 @@ class Fitted(Protocol):
     def coclusters(self) -> Sequence[Group]: ...
     def predict_proba(self, users: NDArray[Any], items: NDArray[Any], /) -> NDArray[np.float64]: ...
     def recommend(self, userid: NDArray[Any], /, *, N: int) -> tuple[NDArray[Any], NDArray[Any]]: ...
+
+
+class Setting(Protocol):
+    """A point of a search."""
+
+    @property
+    def n_coclusters(self) -> int: ...
+    @property
+    def regularization(self) -> float: ...
+    @property
+    def relative(self) -> bool: ...
+    @property
+    def bias(self) -> bool: ...
+
+
+class Measured(Protocol):
+    """What a point scored."""
+
+    @property
+    def point(self) -> Setting: ...
+    @property
+    def mean(self) -> float: ...
+    @property
+    def folds(self) -> int: ...
+
+
+class Searched(Protocol):
+    """The result of `ocular.evaluation.search`."""
+
+    @property
+    def metric(self) -> str: ...
+    @property
+    def M(self) -> int: ...  # noqa: N802  the paper's symbol
+    @property
+    def rows(self) -> Sequence[Measured]: ...
+    @property
+    def best(self) -> Measured: ...
+    @property
+    def interpretable(self) -> Measured: ...
 
 
 def plot_matrix(
@@ -233,6 +273,77 @@ def plot_reliability(
     set_title(upper, "Reliability of the confidence", colors, pad=20 + 15 * len(series))
     upper.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), frameon=False, labelcolor=colors.ink, fontsize=9)
     return figure
+
+
+def plot_search(result: Searched, *, theme: str = "light") -> Figure:
+    """Heat maps of co-clusters × regularization, one for each variant; the best and the interpretable are outlined."""
+    colors, what = theme_named(theme), f"{result.metric}@{result.M}"
+    chosen = [(result.interpretable, LINES[2], "fewest co-clusters within one standard error")]
+    chosen.append((result.best, LINES[0], "best"))
+    if result.best.point == result.interpretable.point:
+        chosen = [(result.best, LINES[0], "best and interpretable")]
+    variants = sorted({(row.point.relative, row.point.bias) for row in result.rows})
+    sides = [sorted({getattr(row.point, name) for row in result.rows}) for name in ("n_coclusters", "regularization")]
+    written = max(map(len, sides)) <= VALUES
+    cell = 0.58 if written else 0.26
+    height, width = (cell * len(side) for side in sides)
+    size = max(max(width + 0.8, 2.6) * len(variants) + 1.4, 4.0), max(height, 1.2) + 1.9
+    figure = Figure(figsize=size, layout="constrained", facecolor=colors.paper)
+    panels = figure.subplots(1, len(variants), squeeze=False)[0]
+    low, high = (pick(row.mean for row in result.rows) for pick in (min, max))
+    for axes, variant in zip(panels, variants, strict=True):
+        rows = [row for row in result.rows if (row.point.relative, row.point.bias) == variant]
+        image = _draw_means(axes, rows, sides, (low, max(high, low + 1e-9)), result.best.folds if written else None)
+        for row, line, _ in chosen:
+            if any(row.point == other.point for other in rows):
+                x, y = _square(row.point, sides)
+                halo = [withStroke(linewidth=5 if written else 3.5, foreground="#ffffff")]
+                style: dict[str, Any] = {"ls": line, "lw": 2.6 if written else 1.8, "path_effects": halo, "zorder": 4}
+                axes.add_patch(Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, ec=colors.accent, **style))
+        _name_sides(axes, sides, colors)
+        axes.set_title(f"{'R-' * variant[0]}OCuLaR{' with biases' * variant[1]}", fontsize=10, color=colors.ink)
+    panels[0].set_ylabel("co-clusters K", color=colors.ink, fontsize=10)
+    style_colorbar(figure.colorbar(image, ax=list(panels), pad=0.02), what, colors)
+    title = f"{what} of {len(result.rows):,} settings"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=colors.ink)
+    handles = [Patch(fill=False, ec=colors.accent, ls=line, lw=2, label=name) for _, line, name in chosen[::-1]]
+    if written and any(row.folds < result.best.folds for row in result.rows):
+        handles.append(Patch(fill=False, lw=0, label="(…) measured on fewer folds"))
+    figure.legend(handles=handles, loc="outside lower left", frameon=False, labelcolor=colors.ink, fontsize=9)
+    return figure
+
+
+def _square(point: Setting, sides: list[list[Any]]) -> tuple[int, int]:
+    return sides[1].index(point.regularization), sides[0].index(point.n_coclusters)
+
+
+def _draw_means(
+    axes: Axes, rows: list[Measured], sides: list[list[Any]], limits: tuple[float, float], folds: int | None
+) -> Any:
+    """The squares that were measured, with their means written in them where `folds` says what is a whole one."""
+    table = np.full([len(side) for side in sides], np.nan)
+    for row in rows:
+        table[_square(row.point, sides)[::-1]] = row.mean
+    image = axes.imshow(table, cmap="viridis", origin="lower", aspect="equal", vmin=limits[0], vmax=limits[1])
+    for row in rows if folds is not None else []:
+        text = f"{row.mean:.3f}".removeprefix("0")
+        color = readable_on(image.cmap((row.mean - limits[0]) / (limits[1] - limits[0])))
+        told = text if row.folds == folds else f"({text})"
+        axes.text(*_square(row.point, sides), told, ha="center", va="center", fontsize=8.5, color=color, zorder=3)
+    return image
+
+
+def _name_sides(axes: Axes, sides: list[list[Any]], colors: Theme) -> None:
+    """The values of K and λ at the squares."""
+    names = [[f"{value:g}" for value in side] for side in sides]
+    turned = len(names[1]) > VALUES or max(map(len, names[1])) > 5
+    text: dict[str, Any] = {"fontsize": 9 if len(names[1]) <= VALUES else 7.5, "color": colors.ink}
+    axes.set_yticks(range(len(names[0])), names[0], **text)
+    axes.set_xticks(range(len(names[1])), names[1], rotation=90 if turned else 0, **text)
+    axes.tick_params(length=0)
+    axes.set_facecolor(colors.cell)  # of what was not measured
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("regularization λ", color=colors.ink, fontsize=10)
 
 
 def png(figure: Figure, dpi: int = 144) -> bytes:

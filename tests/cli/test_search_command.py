@@ -1,0 +1,192 @@
+"""ocular search as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import Done, run
+from support import wait_for
+
+import ocular
+from ocular.cli.search import heat_map_text
+from ocular.data.interactions import Interactions
+from ocular.errors import ConfigError
+from ocular.evaluation.bench import Bench
+from ocular.evaluation.search import Point, Row, SearchResult
+from ocular.explain import plots
+
+COLUMNS = ("--client", "client", "--product", "product")
+SMALL = ("--coclusters", "2,4", "--regularization", "0.5,300", "--folds", 3, "--at", 10)
+
+
+@pytest.fixture(scope="module")
+def sales(named: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("shop") / "sales.csv"
+    rows = zip(named.user_labels[named.pair_users], named.item_labels[named.by_user.indices], strict=True)
+    path.write_text("client,product\n" + "".join(f"{client},{product}\n" for client, product in rows))
+    return path
+
+
+def searched(sales: Path, *options: object) -> Done:
+    done = run("search", sales, *COLUMNS, *SMALL, *options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_table_json_and_csv_agree(sales: Path, tmp_path: Path) -> None:
+    results = tmp_path / "search.jsonl"
+    found = json.loads(searched(sales, "--results", results, "--format", "json").stdout)
+    assert found["best"]["n_coclusters"] == 4
+    assert found["best"]["regularization"] == 0.5
+    assert len(results.read_text().splitlines()) == 1 + 4 * 3
+    as_csv = list(csv.DictReader(io.StringIO(searched(sales, "--results", results, "--format", "csv").stdout)))
+    assert [float(row["recall@10"]) for row in as_csv] == [round(row["recall@10"], 4) for row in found["rows"]]
+    assert [row["choice"] for row in as_csv] == ["", "", "best, interpretable", ""]
+    done = searched(sales, "--results", results)
+    table, heat, chosen = done.stdout.split("\n\n", 2)
+    assert [line.split()[0] for line in table.splitlines()[2:]] == ["2", "2", "4", "4"]
+    assert "best, interpretable" in table.splitlines()[4]
+    assert "co-clusters down, regularization across" in heat
+    assert "best           4 co-clusters, λ=0.5: recall@10 " in chosen
+    assert "interpretable  4 co-clusters, λ=0.5: recall@10 " in chosen
+    assert done.stderr == ""  # no bar where there is no terminal
+
+
+def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
+    done = searched(
+        sales, "--strategy", "halving", "--bias", "--plot", tmp_path / "search.png", "--refit", tmp_path / "model",
+        "--format", "json",
+    )  # fmt: skip
+    best = json.loads(done.stdout)["best"]
+    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
+    model = ocular.load(tmp_path / "model")
+    assert {name: getattr(model, name) for name in best} == best
+    assert model.interactions_.nnz == len(sales.read_text().splitlines()) - 1
+    assert model.interactions_.user_labels[0] == "Client 0 GmbH"
+    assert model.calibration_ is not None
+    assert f"saved to {tmp_path / 'model'}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--coclusters", "10,x"), "expected --coclusters as whole numbers such as 10,20,50, got '10,x'"),
+        (("--coclusters", "2.5"), "expected --coclusters as whole numbers such as 10,20,50, got '2.5'"),
+        (("--regularization", ""), "expected --regularization as numbers such as 1,3,10, got ''"),
+        (("--coclusters", "4,0"), "expected --coclusters to be a whole number of at least 1, got 0"),
+        (
+            ("--regularization", "1,-1"),
+            "expected --regularization to be a number of at least 0, at most 1e12, got -1.0",
+        ),
+        (("--metric", "auc"), "expected a metric of recall, map, ndcg, precision, got 'auc'"),
+        (("--strategy", "bayes"), "expected a strategy of grid, random, halving, got 'bayes'"),
+        (("--strategy", "random"), "expected a number of points to draw with the strategy random, got None"),
+        (("--folds", 0), "expected folds to be a whole number of at least 1, got 0"),
+        (("--at", 0), "expected M to be a whole number of at least 1, got 0"),
+        (("--jobs", 0), "expected the number of jobs to be a whole number of at least 1, got 0"),
+        (("--plot", "search.gif"), "expected a file name that ends in .png, .svg or .pdf, got 'search.gif'"),
+        (("--refit", "."), "expected a new folder or an older model, got . with other content; choose another name"),
+        (("--results", __file__), "is not a results file of a search; choose another file"),
+    ],
+)
+def test_bad_input_is_one_line_before_any_fit(
+    sales: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], told: str
+) -> None:
+    monkeypatch.setattr(Bench, "run", lambda *_: pytest.fail("a fit has begun"))
+    done = run("search", sales, *COLUMNS, *SMALL, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: ")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_says_how_to_go_on(sales: Path, tmp_path: Path, jobs: int) -> None:
+    results = tmp_path / "search.jsonl"
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from ocular.cli import main; main()", "search", sales, *COLUMNS, "--results", results,
+         "--coclusters", "3,4,5,6,7,8,9", "--regularization", "0.1,0.2,0.3,1,2,3", "--folds", "9", "--jobs", str(jobs)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_for(lambda: results.exists() and len(results.read_text().splitlines()) > 1, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 1
+    assert out == ""
+    assert f"note: stopped; the same command goes on from {results}" in err
+    assert "Traceback" not in err
+    for line in results.read_text().splitlines():
+        json.loads(line)
+
+
+def test_help_shows_an_example() -> None:
+    text = run("search", "--help").stdout
+    assert "ocular search purchases.csv --client company --product sku --coclusters 10,20,50" in text
+
+
+def result(n: int, *, drop: int | None = None, folds: int = 5) -> SearchResult:
+    """K and λ of 1 to n; the mean is highest in the middle."""
+    rows = []
+    for K in range(1, n + 1):
+        for r in range(1, n + 1):
+            mean = 0.5 - 0.01 * ((K - (n + 1) // 2) ** 2 + (r - (n + 1) // 2) ** 2) ** 1.5 / n
+            if (K, r) != (1, drop):
+                rows.append(Row(Point(K, r), mean, 0.004, folds if (K, r) != (1, 1) else 1, 1.0))
+    return SearchResult("recall", 50, folds, "grid", tuple(rows))
+
+
+def test_heat_map_in_the_terminal() -> None:
+    assert heat_map_text(result(3, drop=3)) == "\n".join(
+        [
+            "recall@50, co-clusters down, regularization across",
+            "            1       2       3",
+            "    1  ░░.491  ▓▓.497+   ·",
+            "    2  ▓▓.497  ██.500* ▓▓.497",
+            "    3  ░░.491  ▓▓.497  ░░.491",
+            "",
+            "* best   + interpretable   ░▒▓█ from 0.491 to 0.500",
+        ]
+    )
+    wide = heat_map_text(result(25)).splitlines()
+    assert max(map(len, wide)) <= 81
+    assert wide[14].count("*") == 1
+
+
+@pytest.mark.parametrize("n", [1, 3, 12, 25])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_outlines_what_is_chosen(n: int, theme: str) -> None:
+    found = result(n) if n > 1 else result(1, folds=1)
+    figure = plots.plot_search(found, theme=theme)
+    axes = figure.axes[0]
+    shown = axes.images[0].get_array()
+    assert shown.shape == (n, n)
+    boxes = [(round(box.get_x() + 0.45), round(box.get_y() + 0.45), box.get_linestyle()) for box in axes.patches]
+    middle = (n + 1) // 2 - 1
+    assert boxes[-1] == (middle, middle, "-")
+    assert len(boxes) == (2 if n > 1 else 1)
+    at = round(found.interpretable.point.regularization) - 1, found.interpretable.point.n_coclusters - 1
+    assert boxes[0][:2] == at
+    written = [text.get_text() for text in axes.texts]
+    assert len(written) == (n * n if n <= 12 else 0)
+    if n == 3:
+        assert ".500" in written
+        assert "(.491)" in written  # on fewer folds
+    assert plots.png(figure).startswith(b"\x89PNG")
+    assert {text.get_text() for text in figure.legends[0].get_texts()} & {"best", "best and interpretable"}
+
+
+def test_the_picture_has_a_panel_for_each_variant() -> None:
+    rows = tuple(Row(Point(2, 1.0, r, b), 0.3, 0.1, 5, 1.0) for r in (False, True) for b in (False, True))
+    figure = plots.plot_search(SearchResult("map", 5, 5, "grid", rows))
+    names = [axes.get_title() for axes in figure.axes][:4]
+    assert names == ["OCuLaR", "OCuLaR with biases", "R-OCuLaR", "R-OCuLaR with biases"]
+    with pytest.raises(ConfigError, match="expected theme"):
+        plots.plot_search(SearchResult("map", 5, 5, "grid", rows), theme="sepia")
