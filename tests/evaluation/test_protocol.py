@@ -75,7 +75,7 @@ def test_tuning_looks_only_where_it_says(market: Interactions, tune: str, monkey
     train, test = random_split(market, 0.25, 0)
     tuning, final = asked[:2], asked[2]
     assert final[1].fingerprint() == test.fingerprint()
-    inside = random_split(train, 0.25, 0) if tune == "validation" else (train, test)
+    inside = random_split(train, 0.1, 0) if tune == "validation" else (train, test)
     for pair in tuning:
         assert [part.fingerprint() for part in pair] == [part.fingerprint() for part in inside]
 

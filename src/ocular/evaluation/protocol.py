@@ -28,6 +28,7 @@ from ocular.model import OCuLaR
 
 MODELS = ("ocular", "r-ocular", *BASELINES)
 TUNING = ("none", "validation", "test")
+VALIDATION_SHARE = 0.1  # of the training data: with less to learn from, too large a λ would be chosen
 RELATIVE = 2.0  # R-OCuLaR's positives weigh more, so that its λ must: twice as much is a fair start on MovieLens
 
 Parameters = Mapping[str, Any]
@@ -155,7 +156,7 @@ def compare(
     if not isinstance(instances, int) or instances < 1:
         raise ConfigError(f"expected a whole number of at least 1 instances, got {instances!r}")
     splits = (random_split(history, test_share, seed + number) for number in range(instances))
-    return _compare(splits, methods, tune, test_share, metric, M, seed, report)
+    return _compare(splits, methods, tune, metric, M, seed, report)
 
 
 def backtest(
@@ -170,14 +171,13 @@ def backtest(
     report: Callable[[str], object] = lambda _: None,
 ) -> Comparison:
     """What would have been recommended before a date, against what was first bought on or after it."""
-    return _compare([time_split(history, date)], methods, tune, 0.25, metric, M, seed, report)
+    return _compare([time_split(history, date)], methods, tune, metric, M, seed, report)
 
 
 def _compare(
     splits: Iterable[Split],
     methods: Iterable[str | Method],
     tune: str,
-    share: float,
     metric: str,
     M: int | Sequence[int],
     seed: int,
@@ -191,7 +191,7 @@ def _compare(
     for number, (train, test) in enumerate(splits):
         for method in chosen:
             if number == 0:
-                choice = random_split(train, share, seed) if tune == "validation" else Split(train, test)
+                choice = random_split(train, VALIDATION_SHARE, seed) if tune == "validation" else Split(train, test)
                 parameters[method.name] = _tuned(method, choice, tune, metric, cutoffs[0], seed, report)
                 results[method.name] = Result(method.name, parameters[method.name], [], [])
             result = results[method.name]

@@ -1,0 +1,62 @@
+"""What the experiments share: options, results on file, and lines in the colours of the product."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ocular.explain.drawing import new_figure, set_title, style_axes, theme_named
+from ocular.explain.plots import save_figure
+from ocular.storage import write_file
+
+RESULTS = Path(__file__).parent / "results"
+MARKERS = "oDs^vPX*"
+
+Line = tuple[Sequence[float], Sequence[float]]  # x, y
+
+
+def parse(description: str | None, *, needs_data: bool = True) -> argparse.Namespace:
+    """--data, --output, --quick; the data may come from OCULAR_DATA."""
+    arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    folder = os.environ.get("OCULAR_DATA")
+    if needs_data:
+        arguments.add_argument("--data", type=Path, default=None if folder is None else Path(folder))
+    arguments.add_argument("--output", type=Path, default=RESULTS, help="folder for the JSON and the pictures")
+    arguments.add_argument("--quick", action="store_true", help="small made-up data; nothing is written")
+    given = arguments.parse_args()
+    if needs_data and given.data is None and not given.quick:
+        arguments.error("expected --data DIR or OCULAR_DATA with the public data sets, or --quick")
+    return given
+
+
+def save(given: argparse.Namespace, name: str, results: Mapping[str, Any], figure: Figure) -> None:
+    """results/NAME.json and results/NAME.png, unless it was a quick run."""
+    if given.quick:
+        return
+    write_file(given.output / f"{name}.json", lambda file: file.write((json.dumps(results, indent=2) + "\n").encode()))
+    save_figure(given.output / f"{name}.png", figure)
+    print(f"written: {name}.json and {name}.png in {given.output.name}/")
+
+
+def draw_lines(panels: Mapping[str, Mapping[str, Line]], title: str, x: str, **scales: Any) -> Figure:
+    """A panel for each quantity, a line for each method in it; `scales` are passed to the axes."""
+    colors = theme_named("light")
+    figure, first = new_figure((1.2 + 4.2 * len(panels), 4.4), colors)
+    first.remove()
+    for at, (quantity, lines) in enumerate(panels.items()):
+        axes = figure.add_subplot(1, len(panels), at + 1)
+        for number, (name, (xs, ys)) in enumerate(lines.items()):
+            color = colors.palette[number % len(colors.palette)]
+            axes.plot(xs, ys, color=color, marker=MARKERS[number % len(MARKERS)], ms=5, lw=1.6, label=name, zorder=3)
+        axes.set(xlabel=x, ylabel=quantity, **scales)
+        style_axes(axes, colors)
+        if at == 0:
+            set_title(axes, title, colors)
+            axes.legend(frameon=False, fontsize=9, labelcolor=colors.ink)
+    return figure

@@ -1,0 +1,145 @@
+"""
+Table I of the paper: recall@50 and MAP@50 of all methods, mean of ten random 75/25 instances.
+
+Every method is tuned by recall@50 on a tenth of the first instance's training data (the paper tuned on the test data;
+`--tune test` does that). What is finished is kept in results/table_1.json, and the next run goes on from
+there.
+
+python experiments/table_1.py --data DIR [--only MovieLens-1M] [--tune validation|test] [--instances 10] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ocular.data.datasets import citeulike, movielens, online_retail
+from ocular.data.interactions import Interactions
+from ocular.data.synthetic import b2b
+from ocular.evaluation.protocol import Method, compare
+from ocular.storage import write_file
+
+RESULTS = Path(__file__).parent / "results"
+M = 50
+MODELS = ("ocular", "r-ocular", "wals", "bpr", "user-knn", "item-knn", "ease", "popularity")
+PAPER = {  # recall@50, MAP@50
+    "MovieLens-1M": {"ocular": (0.4021, 0.1809), "r-ocular": (0.4086, 0.1805), "wals": (0.3982, 0.1513),
+                     "bpr": (0.3587, 0.1434), "user-knn": (0.3757, 0.1639), "item-knn": (0.3238, 0.1329)},
+    "CiteULike-a": {"ocular": (0.3042, 0.0906), "r-ocular": (0.3177, 0.0916), "wals": (0.3331, 0.1003),
+                    "bpr": (0.0801, 0.0157), "user-knn": (0.2699, 0.0882), "item-knn": (0.2921, 0.1287)},
+    "B2B": {"ocular": (0.5240, 0.1801), "r-ocular": (0.4780, 0.1651), "wals": (0.5283, 0.1749),
+            "bpr": (0.4407, 0.1325), "user-knn": (0.4995, 0.1797), "item-knn": (0.4840, 0.1568)},
+}  # fmt: skip
+# (K, λ) of OCuLaR, (K, λ) of R-OCuLaR
+GRIDS = {
+    "MovieLens-1M": (((100, 200, 400), (30.0, 45.0, 60.0, 75.0)), ((200,), (60.0, 90.0, 120.0, 180.0))),
+    "CiteULike-a": (((400, 1000), (100.0, 150.0, 300.0)), ((400, 1000), (300.0, 600.0, 1200.0))),
+    "Online Retail": (((100, 200), (10.0, 30.0, 100.0)), ((100, 200), (30.0, 100.0, 300.0))),
+    "B2B": (((50, 100, 200), (100.0, 300.0)), ((50, 100, 200), (300.0, 1000.0))),
+}
+
+
+def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
+    if quick:
+        return {"B2B": lambda: b2b(300, 60, seed=0).interactions}
+    made_up = {"B2B": lambda: b2b(80_000, 3000, seed=0).interactions}
+    if data is None:
+        return made_up
+    return {
+        "MovieLens-1M": lambda: movielens(data / "movielens-1m", min_rating=3),
+        "CiteULike-a": lambda: citeulike(data / "citeulike-a"),
+        "Online Retail": lambda: online_retail(data / "online-retail"),
+        **made_up,
+    }
+
+
+def methods(name: str, quick: bool) -> list[Method]:
+    """Every method with the settings it may choose from."""
+    if quick:
+        return [
+            Method("ocular", [{"n_coclusters": 6, "regularization": 5.0}]),
+            Method("user-knn"),
+            Method("popularity"),
+        ]
+    own, relative = (
+        [{"n_coclusters": K, "regularization": strength} for K, strength in product(*grid)] for grid in GRIDS[name]
+    )
+    settings: dict[str, list[dict[str, Any]]] = {
+        "ocular": own,
+        "r-ocular": relative,
+        "wals": [{"factors": 200, "alpha": a, "regularization": r} for a, r in
+                 ((10.0, 30.0), (10.0, 100.0), (40.0, 10.0), (100.0, 1.0))],
+        "bpr": [{"factors": 100, "learning_rate": rate} for rate in (0.01, 0.05)],
+        "user-knn": [{"k": k} for k in (40, 80, 160, 320)],
+        "item-knn": [{"k": k} for k in (20, 80, 320)],
+        "ease": [{"regularization": r} for r in (50.0, 200.0, 500.0)],
+        "popularity": [{}],
+    }  # fmt: skip
+    return [Method(model, settings[model]) for model in MODELS]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    folder = os.environ.get("OCULAR_DATA")
+    arguments.add_argument("--data", type=Path, default=None if folder is None else Path(folder))
+    arguments.add_argument("--only", help="one data set")
+    arguments.add_argument("--models", help="some of the models, separated by commas")
+    arguments.add_argument("--tune", choices=("validation", "test"), default="validation")
+    arguments.add_argument("--instances", type=int, default=10)
+    arguments.add_argument("--output", type=Path, default=RESULTS / "table_1.json")
+    arguments.add_argument(
+        "--quick", action="store_true", help="a small made-up set and three methods; nothing is written"
+    )
+    given = arguments.parse_args()
+    wanted = MODELS if given.models is None else given.models.split(",")
+    instances = 2 if given.quick else given.instances
+    done: dict[str, Any] = {}
+    if given.output.exists() and not given.quick:
+        done = json.loads(given.output.read_text())
+    for name, load in datasets(given.data, given.quick).items():
+        if given.only not in (None, name):
+            continue
+        history = None
+        for method in methods(name, given.quick):
+            key = f"{name} | {method.name} | {given.tune} | {instances}"
+            if key in done or method.name not in wanted:
+                continue
+            history = load() if history is None else history
+            found = compare(history, [method], instances=instances, tune=given.tune, M=M, report=print)
+            done[key] = summary(found.to_dict()["instances"][method.name], found.rows()[0])
+            if not given.quick:
+                write_file(given.output, lambda file: file.write((json.dumps(done, indent=2) + "\n").encode()))
+        show(name, done, given.tune, instances)
+
+
+def summary(instances: list[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
+    values = {metric: [instance[f"{metric}@{M}"] for instance in instances] for metric in ("recall", "map")}
+    return {"parameters": row["parameters"], "fit_seconds": row["fit_seconds"], **values}
+
+
+def show(name: str, done: dict[str, Any], tune: str, instances: int) -> None:
+    """The table of one data set: ours with its standard error, and the paper's."""
+    print(f"\n{name}: mean of {instances} instances ± standard error, parameters chosen on {tune} data")
+    print(f"{'':12}{'recall@50':>18}{'paper':>8}{'MAP@50':>18}{'paper':>8}  parameters")
+    for model in MODELS:
+        found = done.get(f"{name} | {model} | {tune} | {instances}")
+        if found is None:
+            continue
+        paper = PAPER.get(name, {}).get(model)
+        cells = []
+        for at, metric in enumerate(("recall", "map")):
+            values = np.array(found[metric])
+            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+            cells.append(f"{values.mean():>10.4f} ± {error:.4f}" + (f"{paper[at]:>9.4f}" if paper else f"{'':>9}"))
+        print(f"{model:12}{''.join(cells)}  {found['parameters']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
