@@ -21,12 +21,14 @@ MARKERS = "oDs^vPX*"
 Line = tuple[Sequence[float], Sequence[float]]  # x, y
 
 
-def parse(description: str | None, *, needs_data: bool = True) -> argparse.Namespace:
-    """--data, --output, --quick; the data may come from OCULAR_DATA."""
+def parse(description: str | None, *, needs_data: bool = True, **numbers: int | None) -> argparse.Namespace:
+    """--data, which may come from OCULAR_DATA, --output, --quick, and whole numbers with their defaults."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     folder = os.environ.get("OCULAR_DATA")
     if needs_data:
         arguments.add_argument("--data", type=Path, default=None if folder is None else Path(folder))
+    for name, default in numbers.items():
+        arguments.add_argument(f"--{name}", type=int, default=default)
     arguments.add_argument("--output", type=Path, default=RESULTS, help="folder for the JSON and the pictures")
     arguments.add_argument("--quick", action="store_true", help="small made-up data; nothing is written")
     given = arguments.parse_args()
