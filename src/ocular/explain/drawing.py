@@ -34,6 +34,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("pictures need matplotlib: pip install 'ocular-rec[plots]'") from error
 
+LINES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))]
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}  # a $ in a name is a dollar
 
 
