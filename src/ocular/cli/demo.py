@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ocular.advisor import Advisor
     from ocular.model import OCuLaR
 
-COCLUSTERS, REGULARIZATION = 12, 8.0
+COCLUSTERS, REGULARIZATION = 12, 30.0
 USUAL = 0.2  # share of the clients from which on a product needs no reason
 
 

@@ -72,7 +72,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         few = max(2, round(min(interactions.shape) ** 0.5))
         click.echo(
             f"note: {model.n_coclusters} co-clusters are more than there are clients or products; reasons get thin, "
-            f"try --coclusters {few} --regularization 1",
+            f"try --coclusters {few}, or let ocular search choose",
             err=True,
         )
     fit_and_report(model, interactions, checkpoint)
