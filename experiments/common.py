@@ -55,7 +55,8 @@ def draw_lines(panels: Mapping[str, Mapping[str, Line]], title: str, x: str, **s
         axes = figure.add_subplot(1, len(panels), at + 1)
         for number, (name, (xs, ys)) in enumerate(lines.items()):
             color = colors.palette[number % len(colors.palette)]
-            axes.plot(xs, ys, color=color, marker=MARKERS[number % len(MARKERS)], ms=5, lw=1.6, label=name, zorder=3)
+            marker, every = MARKERS[number % len(MARKERS)], max(1, len(xs) // 15)
+            axes.plot(xs, ys, color=color, marker=marker, markevery=every, ms=5, lw=1.6, label=name, zorder=3)
         axes.set(xlabel=x, ylabel=quantity, **scales)
         style_axes(axes, colors)
         if at == 0:

@@ -57,7 +57,11 @@ def main() -> None:
     lines = {name: (t, [max(q / best - 1, 1e-6) for q in objectives]) for name, (t, objectives) in curves.items()}
     panels = {"relative distance to the best objective": lines}
     figure = draw_lines(panels, "MovieLens-1M, K=100, λ=30", "seconds", xscale="log", yscale="log")
-    save(given, "convergence", {name: {"seconds": t, "objective": q} for name, (t, q) in curves.items()}, figure)
+    rounded = {
+        name: {"seconds": [round(t, 4) for t in times], "objective": [round(q) for q in objectives]}
+        for name, (times, objectives) in curves.items()
+    }
+    save(given, "convergence", rounded, figure)
 
 
 if __name__ == "__main__":
