@@ -6,7 +6,6 @@ import errno
 import hashlib
 import json
 import os
-import pickle
 import random
 import shutil
 import signal
@@ -372,7 +371,8 @@ class Bomb:
 
 def test_nothing_is_ever_unpickled(saved: Path, tmp_path: Path) -> None:
     crater = tmp_path / "crater"
-    pickle.loads(pickle.dumps(Bomb(crater)))
+    make, arguments = Bomb(crater).__reduce__()  # what unpickling would call
+    make(*arguments)
     crater.rmdir()  # it works
     with np.load(saved / "arrays.npz") as file:
         arrays = {name: file[name] for name in file.files}

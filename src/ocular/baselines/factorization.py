@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from importlib import import_module
 from typing import Any, Self
 
@@ -41,8 +42,9 @@ class _Factorization(Baseline):
             factors[~known] = self._new_factors(rows[~known])
         return np.asarray(factors @ self.item_factors_.T)
 
+    @abstractmethod
     def _new_factors(self, rows: sp.csr_array) -> Scores:
-        raise NotImplementedError
+        """Factors of users who were not fitted, or a DataError where the method has none."""
 
 
 class WALS(_Factorization):
