@@ -60,6 +60,16 @@ def test_table_json_and_csv_agree(sales: Path, tmp_path: Path) -> None:
     assert done.stderr == ""  # no bar where there is no terminal
 
 
+def test_where_to_stop_is_a_variant(sales: Path) -> None:
+    table, tight, loose, chosen = searched(sales, "--tol", "1e-4,0.2").stdout.split("\n\n", 3)
+    header, _, *rows = table.splitlines()
+    assert "tol" in header.split()
+    assert {row.split()[2] for row in rows} == {"0.0001", "0.2"}
+    assert tight.startswith("tol=0.0001: recall@10")
+    assert loose.startswith("tol=0.2: recall@10")
+    assert "λ=0.5, tol=0.2: recall@10" in chosen
+
+
 def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
     done = searched(
         sales, "--strategy", "halving", "--bias", "--plot", tmp_path / "search.png", "--refit", tmp_path / "model",
@@ -86,6 +96,7 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
             ("--regularization", "1,-1"),
             "expected --regularization to be a number of at least 0, at most 1e12, got -1.0",
         ),
+        (("--tol", "-1"), "expected --tol to be a number of at least 0, got -1.0"),
         (("--metric", "auc"), "expected a metric of recall, map, ndcg, precision, got 'auc'"),
         (("--strategy", "bayes"), "expected a strategy of grid, random, halving, got 'bayes'"),
         (("--strategy", "random"), "expected a number of points to draw with the strategy random, got None"),
@@ -188,5 +199,8 @@ def test_the_picture_has_a_panel_for_each_variant() -> None:
     figure = plots.plot_search(SearchResult("map", 5, 5, "grid", rows))
     names = [axes.get_title() for axes in figure.axes][:4]
     assert names == ["OCuLaR", "OCuLaR with biases", "R-OCuLaR", "R-OCuLaR with biases"]
+    tols = tuple(Row(Point(2, 1.0, tol=tol), 0.3, 0.1, 5, 1.0) for tol in (1e-4, 1e-3))
+    figure = plots.plot_search(SearchResult("map", 5, 5, "grid", tols))
+    assert [axes.get_title() for axes in figure.axes][:2] == ["OCuLaR, tol 0.0001", "OCuLaR, tol 0.001"]
     with pytest.raises(ConfigError, match="expected theme"):
         plots.plot_search(SearchResult("map", 5, 5, "grid", rows), theme="sepia")

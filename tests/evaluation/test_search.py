@@ -262,7 +262,7 @@ def test_the_choice_by_hand() -> None:
     assert found.interpretable.point == Point(20, 3.0)
     assert [row["choice"] for row in found.table()] == [None, None, "interpretable", "best", None, None]
     assert found.table()[3] == {
-        "n_coclusters": 50, "regularization": 3.0, "relative": False, "bias": False,
+        "n_coclusters": 50, "regularization": 3.0, "relative": False, "bias": False, "tol": 1e-4,
         "map@20": 0.4, "error": 0.02, "folds": 5, "seconds": 1.0, "choice": "best",
     }  # fmt: skip
     assert json.loads(json.dumps(found.to_dict()))["interpretable"]["n_coclusters"] == 20

@@ -29,6 +29,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--regularization", default="1,3,10,30,100", show_default=True, metavar="λ,λ", help="Values to try.")
 @click.option("--relative", is_flag=True, help="Try R-OCuLaR too.")
 @click.option("--bias", is_flag=True, help="Try biases too.")
+@click.option("--tol", default="1e-4", show_default=True, metavar="T,T", help="Where to stop; larger is earlier.")
 @click.option("--folds", default=5, show_default=True, help="Parts to hold out in turn; 1: hold out a quarter once.")
 @click.option("--metric", default="recall", show_default=True, help="Of recall, map, ndcg, precision.")
 @click.option("--at", default=50, show_default=True, metavar="M", help="Recommendations a client to measure.")
@@ -66,6 +67,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
         numbers(options["regularization"], float, "--regularization as numbers such as 1,3,10"),
         (False, True) if options["relative"] else (False,),
         (False, True) if options["bias"] else (False,),
+        numbers(options["tol"], float, "--tol as numbers such as 1e-4,1e-3"),
     )
     grid.points()  # what can be refused is refused before the long part
     if plot is not None:
@@ -141,20 +143,26 @@ def shown(row: dict[str, Any], found: SearchResult, form: str) -> dict[str, Any]
     row = row | {name: round(row[name], n) for name, n in digits.items()}
     if form == "table":
         row |= {name: "yes" if row[name] else None for name in ("relative", "bias")}
+        row["tol"] = f"{row['tol']:g}" if several(found) else None
     return row
 
 
 def told_row(row: Row, found: SearchResult) -> str:
     point, error = row.point, f"± {row.error:.4f}"
     return (
-        f"{point.n_coclusters} co-clusters, λ={point.regularization:g}{variant(point, ', ')}: "
+        f"{point.n_coclusters} co-clusters, λ={point.regularization:g}{variant(point, found, ', ')}: "
         f"{found.metric}@{found.M} {row.mean:.4f} {error}"
     )
 
 
-def variant(point: Point, before: str = "") -> str:
-    names = ["relative"] * point.relative + ["bias"] * point.bias
+def variant(point: Point, found: SearchResult, before: str = "") -> str:
+    names = ["relative"] * point.relative + ["bias"] * point.bias + [f"tol={point.tol:g}"] * several(found)
     return before + ", ".join(names) if names else ""
+
+
+def several(found: SearchResult) -> bool:
+    """Whether more than one tol was tried: a single one goes without saying."""
+    return len({row.point.tol for row in found.rows}) > 1
 
 
 def heat_map_text(found: SearchResult) -> str:
@@ -162,12 +170,12 @@ def heat_map_text(found: SearchResult) -> str:
     means = {row.point: row.mean for row in found.rows}
     low, high = min(means.values()), max(means.values())
     blocks = []
-    for relative, bias in sorted({(point.relative, point.bias) for point in means}):
-        points = {(p.n_coclusters, p.regularization): p for p in means if (p.relative, p.bias) == (relative, bias)}
+    for kind in sorted({point.variant for point in means}):
+        points = {(p.n_coclusters, p.regularization): p for p in means if p.variant == kind}
         lambdas = sorted({point.regularization for point in points.values()})
         written = len(lambdas) <= WRITTEN
         width = max(8, *(len(f"{value:g}") + 1 for value in lambdas)) if written else 3
-        name = variant(next(iter(points.values())))
+        name = variant(next(iter(points.values())), found)
         lines = [f"{name}{': ' * bool(name)}{found.metric}@{found.M}, co-clusters down, regularization across"]
         if written:
             lines.append("      " + "".join(f"{value:g} ".rjust(width) for value in lambdas).rstrip())

@@ -38,18 +38,23 @@ class Point:
     regularization: float
     relative: bool = False
     bias: bool = False
+    tol: float = 1e-4
 
     def __post_init__(self) -> None:
-        config = FitConfig(self.n_coclusters, self.regularization, self.relative, self.bias)
+        config = FitConfig(**asdict(self))
         for name in self.__dataclass_fields__:
             object.__setattr__(self, name, getattr(config, name))  # no NumPy numbers: they do not fit into JSON
 
-    def order(self) -> tuple[bool, bool, int, float]:
-        return self.relative, self.bias, self.n_coclusters, self.regularization
+    @property
+    def variant(self) -> tuple[bool, bool, float]:
+        return self.relative, self.bias, self.tol
 
-    def simplicity(self) -> tuple[int, float, bool, bool]:
-        """Smaller is easier to read."""
-        return self.n_coclusters, -self.regularization, self.bias, self.relative
+    def order(self) -> tuple[bool, bool, float, int, float]:
+        return *self.variant, self.n_coclusters, self.regularization
+
+    def simplicity(self) -> tuple[int, float, bool, bool, float]:
+        """Smaller is easier to read, or to fit."""
+        return self.n_coclusters, -self.regularization, self.bias, self.relative, -self.tol
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class Task(NamedTuple):
     def place(self, folder: Path) -> Path:
         """Where the memberships are kept for the next λ."""
         p = self.point
-        return folder / f"{p.n_coclusters}-{p.regularization!r}-{p.relative:d}{p.bias:d}-{self.fold}.npz"
+        return folder / f"{p.n_coclusters}-{p.regularization!r}-{p.relative:d}{p.bias:d}-{p.tol!r}-{self.fold}.npz"
 
 
 class Score(NamedTuple):

@@ -44,12 +44,17 @@ SURVIVORS = 3  # one in so many stays after each rung of a halving
 
 @dataclass(frozen=True)
 class Grid:
-    """The values to combine. `relative=(False, True)` tries OCuLaR and R-OCuLaR."""
+    """
+    The values to combine. `relative=(False, True)` tries OCuLaR and R-OCuLaR.
+
+    A larger `tol` stops a fit earlier, which with many co-clusters is often more accurate, and always faster.
+    """
 
     n_coclusters: Iterable[int]
     regularization: Iterable[float]
     relative: Iterable[bool] = (False,)
     bias: Iterable[bool] = (False,)
+    tol: Iterable[float] = (1e-4,)
 
     def points(self) -> list[Point]:
         """Every combination once, in order; raises ConfigError where one makes no sense."""
@@ -205,7 +210,7 @@ def _chains(points: Sequence[Point], warm_start: bool) -> Iterator[list[Point]]:
     ordered = sorted(points, key=Point.order)
     if not warm_start:
         return ([point] for point in ordered)
-    return (list(group)[::-1] for _, group in groupby(ordered, key=lambda point: point.order()[:3]))
+    return (list(group)[::-1] for _, group in groupby(ordered, key=lambda point: point.order()[:-1]))
 
 
 def _run(

@@ -50,9 +50,7 @@ class Setting(Protocol):
     @property
     def regularization(self) -> float: ...
     @property
-    def relative(self) -> bool: ...
-    @property
-    def bias(self) -> bool: ...
+    def variant(self) -> tuple[bool, bool, float]: ...  # relative, bias, tol
 
 
 class Measured(Protocol):
@@ -152,7 +150,7 @@ def plot_search(result: Searched, *, theme: str = "light") -> Figure:
     chosen.append((result.best, LINES[0], "best"))
     if result.best.point == result.interpretable.point:
         chosen = [(result.best, LINES[0], "best and interpretable")]
-    variants = sorted({(row.point.relative, row.point.bias) for row in result.rows})
+    variants = sorted({row.point.variant for row in result.rows})
     sides = [sorted({getattr(row.point, name) for row in result.rows}) for name in ("n_coclusters", "regularization")]
     written = max(map(len, sides)) <= VALUES
     cell = 0.58 if written else 0.26
@@ -162,7 +160,7 @@ def plot_search(result: Searched, *, theme: str = "light") -> Figure:
     panels = figure.subplots(1, len(variants), squeeze=False)[0]
     low, high = (pick(row.mean for row in result.rows) for pick in (min, max))
     for axes, variant in zip(panels, variants, strict=True):
-        rows = [row for row in result.rows if (row.point.relative, row.point.bias) == variant]
+        rows = [row for row in result.rows if row.point.variant == variant]
         image = _draw_means(axes, rows, sides, (low, max(high, low + 1e-9)), result.best.folds if written else None)
         for row, line, _ in chosen:
             if any(row.point == other.point for other in rows):
@@ -171,7 +169,10 @@ def plot_search(result: Searched, *, theme: str = "light") -> Figure:
                 style: dict[str, Any] = {"ls": line, "lw": 2.6 if written else 1.8, "path_effects": halo, "zorder": 4}
                 axes.add_patch(Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, ec=colors.accent, **style))
         _name_sides(axes, sides, colors)
-        axes.set_title(f"{'R-' * variant[0]}OCuLaR{' with biases' * variant[1]}", fontsize=10, color=colors.ink)
+        name = f"{'R-' * variant[0]}OCuLaR{' with biases' * variant[1]}"
+        if len({tol for _, _, tol in variants}) > 1:
+            name += f", tol {variant[2]:g}"
+        axes.set_title(name, fontsize=10, color=colors.ink)
     panels[0].set_ylabel("co-clusters K", color=colors.ink, fontsize=10)
     style_colorbar(figure.colorbar(image, ax=list(panels), pad=0.02), what, colors)
     title = f"{what} of {len(result.rows):,} settings"
