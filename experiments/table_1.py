@@ -37,13 +37,17 @@ PAPER = {  # recall@50, MAP@50
     "B2B": {"ocular": (0.5240, 0.1801), "r-ocular": (0.4780, 0.1651), "wals": (0.5283, 0.1749),
             "bpr": (0.4407, 0.1325), "user-knn": (0.4995, 0.1797), "item-knn": (0.4840, 0.1568)},
 }  # fmt: skip
-# (K, λ) of OCuLaR, (K, λ) of R-OCuLaR
+# K, λ and tol of OCuLaR, then of R-OCuLaR
 GRIDS = {
-    "MovieLens-1M": (((100, 200, 400), (30.0, 45.0, 60.0, 75.0)), ((200,), (60.0, 90.0, 120.0, 180.0))),
-    "CiteULike-a": (((400, 1000), (100.0, 150.0, 300.0)), ((400, 1000), (300.0, 600.0, 1200.0))),
-    "Online Retail": (((100, 200), (10.0, 30.0, 100.0)), ((100, 200), (30.0, 100.0, 300.0))),
-    "B2B": (((50, 100, 200), (100.0, 300.0)), ((50, 100, 200), (300.0, 1000.0))),
-}
+    "MovieLens-1M": (((200, 400, 800, 1600), (50.0, 60.0, 75.0), (1e-4, 2e-3)),
+                     ((200, 400, 800), (90.0, 120.0, 180.0), (1e-4, 2e-3))),
+    "CiteULike-a": (((1000, 4000, 8000), (80.0, 100.0, 150.0), (1e-4, 1e-3)),
+                    ((1000, 4000), (150.0, 300.0, 600.0), (1e-4, 1e-3))),
+    "Online Retail": (((400, 800, 1600), (30.0, 45.0, 60.0, 80.0), (1e-4, 1e-3)),
+                      ((400, 800, 1600), (60.0, 120.0, 200.0), (1e-4, 1e-3))),
+    "B2B": (((200, 400, 800), (200.0, 300.0, 400.0, 600.0), (1e-3,)),
+            ((200, 400), (400.0, 800.0, 1600.0), (1e-3,))),
+}  # fmt: skip
 
 
 def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
@@ -69,17 +73,19 @@ def methods(name: str, quick: bool) -> list[Method]:
             Method("popularity"),
         ]
     own, relative = (
-        [{"n_coclusters": K, "regularization": strength} for K, strength in product(*grid)] for grid in GRIDS[name]
+        [{"n_coclusters": K, "regularization": strength, "tol": tol} for K, strength, tol in product(*grid)]
+        for grid in GRIDS[name]
     )
     settings: dict[str, list[dict[str, Any]]] = {
         "ocular": own,
         "r-ocular": relative,
-        "wals": [{"factors": 200, "alpha": a, "regularization": r} for a, r in
-                 ((10.0, 30.0), (10.0, 100.0), (40.0, 10.0), (100.0, 1.0))],
-        "bpr": [{"factors": 100, "learning_rate": rate} for rate in (0.01, 0.05)],
+        "wals": [{"factors": K, "alpha": a, "regularization": r} for K in (100, 200) for a, r in
+                 ((10.0, 30.0), (10.0, 100.0), (10.0, 300.0), (40.0, 10.0), (100.0, 1.0))],
+        "bpr": [{"factors": 100, "learning_rate": rate, "iterations": n} for rate, n in
+                ((0.002, 200), (0.01, 100), (0.05, 100))],
         "user-knn": [{"k": k} for k in (40, 80, 160, 320)],
         "item-knn": [{"k": k} for k in (20, 80, 320)],
-        "ease": [{"regularization": r} for r in (50.0, 200.0, 500.0)],
+        "ease": [{"regularization": r} for r in (10.0, 50.0, 200.0, 500.0, 1000.0)],
         "popularity": [{}],
     }  # fmt: skip
     return [Method(model, settings[model]) for model in MODELS]

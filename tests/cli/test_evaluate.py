@@ -68,6 +68,16 @@ def test_all_models_with_the_best_first(source: Path) -> None:
     assert "Parameters tuned on validation data. * best by recall@5." in table
 
 
+def test_tuning_is_for_every_model(source: Path) -> None:
+    found = rows(source, "--models", "user-knn,popularity", "--tune", "test", "--at", 5)
+    chosen = {row["model"]: row for row in found}
+    assert chosen["user-knn"]["parameters"]["k"] in (40, 80, 160, 320)
+    assert chosen["popularity"]["parameters"] == {}
+    assert chosen["user-knn"]["tuned_on"] == "test"
+    (alone,) = rows(source, "--models", "ocular", "--coclusters", 3, "--tol", "1e-3")
+    assert (alone["tuned_on"], alone["parameters"]["tol"], alone["parameters"]["regularization"]) == ("none", 1e-3, 30)
+
+
 def test_a_backtest_needs_dates_and_says_what_it_did(source: Path) -> None:
     found = rows(source, "--models", "popularity,user-knn", "--time", "date", "--backtest", "2024-01-01", "--at", 5)
     assert len(found) == 2
@@ -92,7 +102,7 @@ def test_too_little_for_a_calibration(tmp_path: Path) -> None:
     ("options", "says"),
     [
         (("--models", "ocular,svd"), "expected a model of ocular, r-ocular, user-knn"),
-        (("--coclusters", "10,many"), "expected numbers such as 10,30,100, got '10,many'"),
+        (("--coclusters", "10,many"), "expected --coclusters as whole numbers such as 20,50,100, got '10,many'"),
         (("--coclusters", "0"), "--coclusters"),
         (("--regularization", "-1"), "--regularization"),
         (("--test-share", "1.5"), "between 0 and 1"),

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.present import Row, format_option, render
-from ocular.cli.reading import history_options, read_history
+from ocular.cli.reading import history_options, numbers, read_history
 
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
     from ocular.evaluation.protocol import Method
 
 OWN = ("ocular", "r-ocular")
+OWN_PARAMETERS = (  # option, parameter, default, what is expected
+    ("coclusters", "n_coclusters", 100, "whole numbers such as 20,50,100"),
+    ("regularization", "regularization", 30.0, "numbers such as 10,30,100"),
+    ("tol", "tol", 1e-4, "numbers such as 1e-4,1e-3"),
+)
 
 
 @click.command(short_help="Measure recommendations on held-out purchases.")
@@ -28,16 +33,13 @@ OWN = ("ocular", "r-ocular")
     metavar="A,B",
     help="Of ocular, r-ocular, wals, bpr, user-knn, item-knn, ease, popularity.",
 )
-@click.option("--coclusters", default="100", show_default=True, metavar="K,…", help="Numbers of co-clusters to try.")
-@click.option(
-    "--regularization", default="30", show_default=True, metavar="λ,…", help="λ to try; r-ocular: twice that."
-)
+@click.option("--coclusters", metavar="K,…", help="Numbers of co-clusters to try.  [default: 100]")
+@click.option("--regularization", metavar="λ,…", help="λ to try; r-ocular: twice that.  [default: 30]")
+@click.option("--tol", metavar="T,…", help="Where to stop; larger is earlier.  [default: 1e-4]")
 @click.option(
     "--tune",
     type=click.Choice(["none", "validation", "test"]),
-    default="validation",
-    show_default=True,
-    help="Where the best K and λ are chosen, if there are several.",
+    help="Where each model's parameters are chosen.  [default: validation if several are given, else none]",
 )
 @click.option(
     "--instances", default=1, show_default=True, type=click.IntRange(min=1), help="Random splits; the paper: 10."
@@ -66,7 +68,11 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
     ocular evaluate purchases.csv --client company --product sku
     ocular evaluate purchases.csv --client company --product sku --models ocular,user-knn,ease,popularity
     ocular evaluate purchases.csv --client company --product sku --coclusters 20,50 --regularization 3,10,30
+    ocular evaluate purchases.csv --client company --product sku --models ocular,wals,ease --tune validation
     ocular evaluate purchases.csv --client company --product sku --time day --backtest 2024-07-01
+
+    --tune chooses the parameters of every model: OCuLaR's of those that are given, or of a grid of its own like the
+    others'.
 
     \b
     recall, map, ndcg, precision  means over the clients who have something to find, as in the paper
@@ -79,7 +85,9 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
     from ocular.evaluation.protocol import backtest, compare
     from ocular.storage import check_writable
 
-    methods = _methods(models, options)
+    own = _own_settings(options)
+    options["tune"] = options["tune"] or ("validation" if own is not None and len(own) > 1 else "none")
+    methods = _methods(models, own, options)
     if reliability is not None:
         from ocular.explain.plots import check_picture_name
 
@@ -116,29 +124,32 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
         click.echo(render([row | {"tuned_on": options["tune"]} for row in rows], form))
 
 
-def _methods(models: str, options: dict[str, Any]) -> list[Method]:
-    """The models asked for; several K and λ are settings to choose from."""
+def _own_settings(options: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Every combination of the values given for OCuLaR; None where none are."""
+    if not any(options[name] for name, *_ in OWN_PARAMETERS):
+        return None
+    values = [
+        [default] if options[name] is None else numbers(options[name], type(default), f"--{name} as {such}")
+        for name, _, default, such in OWN_PARAMETERS
+    ]
+    return [dict(zip((p for _, p, *_ in OWN_PARAMETERS), point, strict=True)) for point in product(*values)]
+
+
+def _methods(models: str, own: list[dict[str, Any]] | None, options: dict[str, Any]) -> list[Method]:
+    """The models asked for, each with the settings to choose from."""
     from ocular.evaluation.protocol import RELATIVE, Method
 
-    sizes, strengths = _numbers(options["coclusters"], int), _numbers(options["regularization"], float)
     methods = []
     for name in dict.fromkeys(name.strip() for name in models.split(",")):
-        scale = RELATIVE if name == "r-ocular" else 1.0
-        settings = [
-            {"n_coclusters": K, "regularization": scale * strength, "n_threads": options["threads"]}
-            for K, strength in product(sizes, strengths)
-        ]
-        methods.append(Method(name, settings if name in OWN else ({},)))
+        method = Method(name) if options["tune"] == "none" else Method.tunable(name)
+        if name in OWN:
+            settings = method.settings
+            if own is not None:
+                scale = RELATIVE if name == "r-ocular" else 1.0
+                settings = [{**point, "regularization": scale * point["regularization"]} for point in own]
+            method = Method(name, [{**setting, "n_threads": options["threads"]} for setting in settings])
+        methods.append(method)
     return methods
-
-
-def _numbers(text: str, kind: type) -> list[Any]:
-    from ocular.errors import ConfigError
-
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"expected numbers such as 10,30,100, got {text!r}") from None
 
 
 def _calibration(
@@ -171,9 +182,9 @@ def _calibration(
 
 def _shown(row: Row) -> Row:
     """A row as the table has it."""
-    settings = {"n_coclusters": "K", "regularization": "λ"}
-    given = row["parameters"]
-    names = " ".join(f"{short}={given[name]:g}" for name, short in settings.items() if name in given)
+    short = {"n_coclusters": "K", "factors": "K", "regularization": "λ"}
+    given = {name: value for name, value in row["parameters"].items() if name != "n_threads"}
+    names = " ".join(f"{short.get(name, name)}={value:g}" for name, value in given.items())
     shown = {"model": row["model"] + (" *" if row["best"] else ""), "parameters": names or None}
     error = row["standard_error"]
     for name, value in row.items():

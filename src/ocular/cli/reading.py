@@ -61,3 +61,13 @@ def read_history(source: str, options: dict[str, Any]) -> Interactions:
     if "://" in source:
         raise ConfigError(f"expected --query with the database address {source.partition('://')[0]}://…, got none")
     return read(source, **columns)
+
+
+def numbers(text: str, kind: Callable[[str], Any], expected: str) -> list[Any]:
+    """The values of a list such as 10,20,50."""
+    from ocular.errors import ConfigError
+
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"expected {expected}, got {text!r}") from None

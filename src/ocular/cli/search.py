@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 
 from ocular.cli.fit import calibrate_and_report, fit_and_report
 from ocular.cli.present import format_option, render
-from ocular.cli.reading import history_options, read_history
+from ocular.cli.reading import history_options, numbers, read_history
 
 if TYPE_CHECKING:
     from ocular.evaluation.search import Point, Row, SearchResult
@@ -105,22 +104,14 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
         click.echo(f"\n{heat_map_text(found)}\n")
         click.echo(f"best           {told_row(found.best, found)}")
         click.echo(f"interpretable  {told_row(found.interpretable, found)}")
+        for advice in edges(found):
+            click.echo(f"note: {advice}", err=True)
     if plot is not None:
         save_figure(plot, plot_search(found))
         click.echo(f"heat map in {plot}", err=True)
     if refit is not None:
         with redirect_stdout(sys.stderr):  # stdout is for the table
             refit_best(found.best.point, history, options["seed"], refit)
-
-
-def numbers(text: str, kind: Callable[[str], Any], expected: str) -> list[Any]:
-    """The values of a list such as 10,20,50."""
-    from ocular.errors import ConfigError
-
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"expected {expected}, got {text!r}") from None
 
 
 def refit_best(point: Point, history: Any, seed: int, folder: Path) -> None:
@@ -153,6 +144,18 @@ def told_row(row: Row, found: SearchResult) -> str:
         f"{point.n_coclusters} co-clusters, λ={point.regularization:g}{variant(point, found, ', ')}: "
         f"{found.metric}@{found.M} {row.mean:.4f} {error}"
     )
+
+
+def edges(found: SearchResult) -> list[str]:
+    """Where the best lies at the end of what was tried, a better one may lie beyond it."""
+    best, advice = found.best.point, []
+    for name, told in (("n_coclusters", "--coclusters"), ("regularization", "--regularization")):
+        tried = sorted({getattr(row.point, name) for row in found.rows})
+        value = getattr(best, name)
+        if len(tried) > 1 and value in (tried[0], tried[-1]) and (name, value) != ("n_coclusters", 1):
+            end, beyond = ("smallest", "smaller") if value == tried[0] else ("largest", "larger")
+            advice.append(f"the best has the {end} {told} that was tried, {value:g}; try {beyond} ones too")
+    return advice
 
 
 def variant(point: Point, found: SearchResult, before: str = "") -> str:

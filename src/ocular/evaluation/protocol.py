@@ -33,6 +33,20 @@ RELATIVE = 2.0  # R-OCuLaR's positives weigh more, so that its λ must: twice as
 
 Parameters = Mapping[str, Any]
 
+# What each method chooses from where nothing else is said. Large λ suit sparse data, an early end many co-clusters.
+SETTINGS: dict[str, list[Parameters]] = {
+    "ocular": [{"n_coclusters": K, "regularization": strength, "tol": 1e-3}
+               for K in (50, 200, 800) for strength in (10.0, 30.0, 60.0, 100.0, 300.0)],
+    "wals": [{"factors": factors, "alpha": alpha, "regularization": strength} for factors in (100, 200)
+             for alpha, strength in ((10.0, 30.0), (10.0, 100.0), (10.0, 300.0), (40.0, 10.0), (100.0, 1.0))],
+    "bpr": [{"factors": 100, "learning_rate": rate, "iterations": n}
+            for rate, n in ((0.002, 200), (0.01, 100), (0.05, 100))],
+    "user-knn": [{"k": k} for k in (40, 80, 160, 320)],
+    "item-knn": [{"k": k} for k in (20, 80, 320)],
+    "ease": [{"regularization": strength} for strength in (10.0, 50.0, 200.0, 500.0, 1000.0)],
+}  # fmt: skip
+SETTINGS["r-ocular"] = [{**p, "regularization": RELATIVE * p["regularization"]} for p in SETTINGS["ocular"]]
+
 
 @dataclass(frozen=True)
 class Method:
@@ -46,6 +60,11 @@ class Method:
             raise ConfigError(f"expected a model of {', '.join(MODELS)}, got {self.name!r}")
         if not self.settings:
             raise ConfigError(f"expected at least one setting of {self.name}, got none")
+
+    @classmethod
+    def tunable(cls, name: str) -> Method:
+        """With SETTINGS to choose from."""
+        return cls(name, SETTINGS.get(name, ({},)))
 
     def make(self, parameters: Parameters, seed: int) -> Any:
         """A model to be fitted; ConfigError or TypeError where a parameter makes no sense."""
