@@ -23,7 +23,7 @@ import numpy as np
 from ocular.data.datasets import citeulike, movielens, online_retail
 from ocular.data.interactions import Interactions
 from ocular.data.synthetic import b2b
-from ocular.evaluation.protocol import Method, compare
+from ocular.evaluation.protocol import SETTINGS, Method, compare
 from ocular.storage import write_file
 
 RESULTS = Path(__file__).parent / "results"
@@ -76,19 +76,9 @@ def methods(name: str, quick: bool) -> list[Method]:
         [{"n_coclusters": K, "regularization": strength, "tol": tol} for K, strength, tol in product(*grid)]
         for grid in GRIDS[name]
     )
-    settings: dict[str, list[dict[str, Any]]] = {
-        "ocular": own,
-        "r-ocular": relative,
-        "wals": [{"factors": K, "alpha": a, "regularization": r} for K in (100, 200) for a, r in
-                 ((10.0, 30.0), (10.0, 100.0), (10.0, 300.0), (40.0, 10.0), (100.0, 1.0))],
-        "bpr": [{"factors": 100, "learning_rate": rate, "iterations": n} for rate, n in
-                ((0.002, 200), (0.01, 100), (0.05, 100))],
-        "user-knn": [{"k": k} for k in (40, 80, 160, 320)],
-        "item-knn": [{"k": k} for k in (20, 80, 320)],
-        "ease": [{"regularization": r} for r in (10.0, 50.0, 200.0, 500.0, 1000.0)],
-        "popularity": [{}],
-    }  # fmt: skip
-    return [Method(model, settings[model]) for model in MODELS]
+    large = [{"factors": 400, "alpha": 10.0, "regularization": strength} for strength in (30.0, 100.0)]
+    settings = SETTINGS | {"ocular": own, "r-ocular": relative, "wals": [*SETTINGS["wals"], *large]}
+    return [Method(model, settings.get(model, [{}])) for model in MODELS]
 
 
 def main() -> None:
