@@ -555,7 +555,7 @@ def test_what_is_no_history_is_refused(X: Any, message: str) -> None:
         *(("beta", v, "a number from 0.01 to 0.99") for v in (0, 1, -1, "x", None)),
         *(("sigma", v, "a number from 0.0001 to 0.99") for v in (0, 1, -1, "x", None)),
         *(("line_search", v, "one of scaled, paper") for v in ("newton", None, 1)),
-        *(("init", v, "one of auto, overlap, random") for v in ("svd", None, 5, ())),
+        *(("init", v, "one of auto, overlap, seeds, random") for v in ("svd", None, 5, ())),
         *(("random_state", v, "a whole number") for v in (-1, 1.5, "s", np.random.default_rng(0))),
         *(("relative", v, "") for v in ("no", 2)),
         *(("bias", v, "") for v in ("no", 2)),

@@ -75,7 +75,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Stop when the relative decrease of Q in a sweep falls below this.
     beta, sigma : float
         Line search: a step is multiplied by beta until it decreases Q by at least sigma times what the slope promises.
-    init : {"auto", "overlap", "random"} or a pair of arrays
+    init : {"auto", "overlap", "seeds", "random"} or a pair of arrays
         Start: see `ocular.solver.initial`; or (user memberships, item memberships) to go on from. On small data "auto"
         tries several starts, whose sweeps do not count in n_iter_.
     line_search : {"scaled", "paper"}
@@ -271,6 +271,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         K, bias = self.config_.n_coclusters, self.config_.bias
         self.user_factors_ = sp.csr_array(state.user_factors[:, :K])
         self.item_factors_ = sp.csr_array(state.item_factors[:, :K])
+        for factors in (self.user_factors_, self.item_factors_):
+            factors.sort_indices()
         shape = self.interactions_.shape
         self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(shape[0], np.float32)
         self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(shape[1], np.float32)

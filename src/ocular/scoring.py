@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
-from ocular.solver.cpu import RowPool
+from ocular.solver.pool import RowPool
 
 compiled = njit(nogil=True, cache=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ from ocular.solver.cpu import CpuBackend
 from ocular.solver.initial import initial_state
 from ocular.solver.objective import Parameters
 
-BACKENDS = [pytest.param(CpuBackend, id="cpu")]
+BACKENDS = [
+    pytest.param(partial(CpuBackend, sparse=0.0), id="cpu"),
+    pytest.param(partial(CpuBackend, sparse=np.inf), id="cpu-sparse"),  # from the first sweep
+]
 
 Run = Callable[..., State]  # run(interactions, config, sweeps) -> the state after so many sweeps
 
@@ -35,6 +39,7 @@ VARIANTS = {
     "bias": replace(PLAIN, bias=True),
     "relative-bias": replace(PLAIN, relative=True, bias=True, regularization=2.0),
     "random-start": replace(PLAIN, init="random"),
+    "seeds-start": replace(PLAIN, init="seeds", n_coclusters=90),  # more than there are baskets
     "strong-penalty": replace(PLAIN, regularization=30.0),
     "no-penalty": replace(PLAIN, regularization=0.0, init="random"),
     "many-coclusters": replace(PLAIN, n_coclusters=71),  # more than users, more than items, no multiple of 16
@@ -52,13 +57,17 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         opened.append(backend)
         backend.start(start or initial_state(interactions, config))
         history = [backend.sweep() for _ in range(n)]
-        state = backend.state()
-        state.history = history
-        return state
+        return replace(dense(backend.state()), history=history)
 
     yield sweeps
     for backend in opened:
         backend.close()
+
+
+def dense(state: State) -> State:
+    if isinstance(state.user_factors, np.ndarray):
+        return state
+    return replace(state, user_factors=state.user_factors.toarray(), item_factors=state.item_factors.toarray())
 
 
 def data_of(R: Any) -> Interactions:
@@ -88,7 +97,7 @@ def assert_follows_the_oracle(run: Run, R: Array, config: FitConfig) -> None:
     and float32 and float64 then go ways of their own.
     """
     data = data_of(R)
-    start = initial_state(data, config)
+    start = dense(initial_state(data, config))
     for n, reference in enumerate(islice(reference_sweeps(R, start, config), 3), start=1):
         state = run(data, config, n)
         ours = parameters_of(state, config)
@@ -216,7 +225,7 @@ def test_what_is_not_a_membership_stays_as_it_was(run: Run, variant: str) -> Non
 # -------------------------------------------------------------------------------------------------------- determinism
 
 
-@pytest.mark.parametrize("variant", ["ocular", "relative-bias", "random-start"])
+@pytest.mark.parametrize("variant", ["ocular", "relative-bias", "random-start", "seeds-start"])
 def test_any_number_of_threads_gives_the_same_bytes(run: Run, variant: str) -> None:
     data = skewed(300, 150, 4000, seed=1)
     one, two, three = (state_bytes(run(data, replace(VARIANTS[variant], n_threads=n), 8)) for n in (1, 2, 3))
@@ -225,7 +234,7 @@ def test_any_number_of_threads_gives_the_same_bytes(run: Run, variant: str) -> N
 
 def test_the_seed_decides(run: Run) -> None:
     data = data_of(R)
-    for init in ("overlap", "random"):
+    for init in ("overlap", "random", "seeds"):
         config = replace(PLAIN, init=init)
         first, again, other = (state_bytes(run(data, replace(config, seed=seed), 5)) for seed in (1, 1, 2))
         assert first == again
@@ -240,13 +249,16 @@ from ocular.solver.config import FitConfig
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.initial import initial_state
 
-data, config = skewed(80, 50, 900, seed=4), FitConfig(6, 2.0, bias=True, seed=7)
-backend = CpuBackend(data, config)
-backend.start(initial_state(data, config))
-for _ in range(5):
-    backend.sweep()
-state = backend.state()
-print(hashlib.sha256(state.user_factors.tobytes() + state.item_factors.tobytes()).hexdigest())
+data = skewed(80, 50, 900, seed=4)
+for sparse, changes in ((0.0, {"bias": True}), (1e9, {"init": "seeds"})):
+    config = FitConfig(6, 2.0, seed=7, **changes)
+    backend = CpuBackend(data, config, sparse=sparse)
+    backend.start(initial_state(data, config))
+    for _ in range(5):
+        backend.sweep()
+    for side in (backend.state().user_factors, backend.state().item_factors):
+        array = side.toarray() if sparse else side
+        print(hashlib.sha256(array.tobytes()).hexdigest())
 """
 
 
@@ -284,6 +296,7 @@ EXTREMES = {
     "no-penalty": {"regularization": 0.0},
     "huge-penalty": {"regularization": 1e12},
     "random-start": {"init": "random"},
+    "seeds-start": {"init": "seeds"},
 }
 
 

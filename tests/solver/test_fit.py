@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "bias": {"bias": True},
     "paper": {"line_search": "paper"},
     "random-start": {"init": "random"},
+    "sparse": {"init": "seeds", "n_coclusters": 600},
 }
 
 
@@ -124,6 +125,14 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(tmp_path: Path, variant: str, s
     assert heard == list(range(stop + 1, 13))  # it did go on, not start anew
     assert learned_bytes(resumed) == learned_bytes(estimator(**changes).fit(DATA))
     assert resumed.n_iter_ == 12
+
+
+def test_sparse_memberships_are_kept_sparse(tmp_path: Path) -> None:
+    path = tmp_path / "fit.npz"
+    estimator(max_iter=1, **VARIANTS["sparse"]).fit(DATA, checkpoint=path)
+    with np.load(path) as arrays:
+        assert {"user_factors.indptr", "item_factors.data"} <= set(arrays.files)
+        assert "user_factors" not in arrays.files
 
 
 def test_a_checkpoint_does_not_change_the_result(tmp_path: Path) -> None:

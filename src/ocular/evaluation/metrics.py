@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError, DataError
 from ocular.solver.config import FitConfig
-from ocular.solver.cpu import RowPool
+from ocular.solver.pool import RowPool
 
 USERS_AT_ONCE = 4096
 PER_USER = ("recall", "map", "ndcg", "precision")

@@ -7,18 +7,20 @@ import time
 import warnings
 import zipfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError
-from ocular.solver.config import FitConfig, State
+from ocular.solver.config import Factors, FitConfig, State
 from ocular.storage import check_writable, write_file
 
-FORMAT, VERSION = "ocular-checkpoint", 1
+FORMAT, VERSION = "ocular-checkpoint", 2
+PARTS = ("data", "indices", "indptr")  # of sparse memberships
 # these may change between a fit and its continuation; they do not change what a sweep does
 FREE = ("max_iter", "tol", "n_threads")
 
@@ -68,7 +70,7 @@ class Saver:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 self._check(path, json.loads(arrays["meta"].tobytes()))
                 state = State(
-                    **{name: _of_shape(arrays[name], shape) for name, shape in self._shapes.items()},
+                    **{name: _of_shape(_unpacked(arrays, name), shape) for name, shape in self._shapes.items()},
                     bias=float(arrays["bias"]),
                     history=arrays["history"].tolist(),
                 )
@@ -104,15 +106,15 @@ class Saver:
         try:
             write_file(
                 self._checkpoint.path,
-                lambda file: np.savez(
-                    file,
+                partial(
+                    np.savez,
                     meta=np.frombuffer(meta, dtype=np.uint8),
-                    user_factors=state.user_factors,
-                    item_factors=state.item_factors,
                     user_steps=state.user_steps,
                     item_steps=state.item_steps,
                     bias=np.float64(state.bias),
                     history=np.array(state.history),
+                    **_packed("user_factors", state.user_factors),
+                    **_packed("item_factors", state.item_factors),
                 ),
             )
         except ArtifactError as error:
@@ -120,7 +122,22 @@ class Saver:
         self._saved_at, self._saved_sweep = time.monotonic(), len(state.history)
 
 
-def _of_shape(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _packed(name: str, factors: Factors) -> dict[str, Any]:
+    if isinstance(factors, np.ndarray):
+        return {name: factors}
+    return {f"{name}.{part}": getattr(factors, part) for part in PARTS} | {f"{name}.shape": np.array(factors.shape)}
+
+
+def _unpacked(arrays: Any, name: str) -> Any:
+    if f"{name}.shape" not in arrays:
+        return arrays[name]
+    parts = (arrays[f"{name}.{part}"] for part in PARTS)
+    factors = sp.csr_array(tuple(parts), shape=tuple(arrays[f"{name}.shape"].tolist()))
+    factors.check_format(full_check=True)  # the kernels trust the indices
+    return factors
+
+
+def _of_shape(array: Any, shape: tuple[int, ...]) -> Any:
     # the kernels trust the shapes
     if array.shape != shape or array.dtype != np.float32:
         raise ValueError(f"an array of {array.dtype} {array.shape} where float32 {shape} belongs")

@@ -6,9 +6,10 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
@@ -17,7 +18,7 @@ from ocular.errors import ConfigError
 LANES = 16  # factor columns are padded with zeros to a multiple of this, so that vector loops have no scalar tail
 BIAS_COLUMN = 0.1  # what the other side holds in a bias's column: about the size of a membership, so one step fits both
 
-INITS = ("auto", "overlap", "random")
+INITS = ("auto", "overlap", "seeds", "random")
 GIVEN = "given:"  # with a digest: the start is memberships that the user gave
 LINE_SEARCHES = ("scaled", "paper")
 
@@ -92,12 +93,16 @@ class FitConfig:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+# (n, width): dense, or sparse where most memberships are zero
+Factors: TypeAlias = "NDArray[np.float32] | sp.csr_array"
+
+
 @dataclass
 class State:
     """Everything that changes during a fit: enough to go on from, bit for bit."""
 
-    user_factors: NDArray[np.float32]  # (n_users, width)
-    item_factors: NDArray[np.float32]  # (n_items, width)
+    user_factors: Factors  # (n_users, width)
+    item_factors: Factors  # (n_items, width)
     user_steps: NDArray[np.float32]  # (n_users,) the line search's first try
     item_steps: NDArray[np.float32]  # (n_items,)
     bias: float = 0.0

@@ -2,67 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
-from ocular.solver import kernels
-from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
+from ocular.solver import kernels, sparse_kernels
+from ocular.solver.config import BIAS_COLUMN, Factors, FitConfig, State, user_weights
+from ocular.solver.pool import RowPool
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
 SUM_BLOCK = 1024  # rows
-CHUNKS_PER_THREAD = 16  # small enough that no thread waits long for the last one
+# Share of the dense kernel's work from which on the sparse one is slower, though it does nothing needless
+SPARSE = 0.06
+GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take
 
 
-class RowPool:
-    """Runs a kernel over all rows in threads. Rows do not depend on each other, so the result has the same bytes."""
-
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        self._helpers = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
-
-    def run(self, kernel: Callable[..., None], rows: Adjacency, *arguments: Any) -> None:
-        """kernel(*arguments, first_row, last_row) for chunks of rows of about equal work."""
-        work = rows.indptr + np.arange(len(rows) + 1)  # a row costs something even without positives
-        shares = np.linspace(0, work[-1], self.n_threads * CHUNKS_PER_THREAD + 1)
-        cuts = np.unique(np.searchsorted(work, shares))
-        cuts[-1] = len(rows)
-        self.run_chunks(kernel, pairwise(cuts.tolist()), *arguments)
-
-    def run_chunks(self, kernel: Callable[..., None], chunks: Iterable[tuple[int, int]], *arguments: Any) -> None:
-        """kernel(*arguments, first, last) for each of the chunks."""
-        todo = iter(list(chunks))  # each thread takes the next chunk when it has done one
-
-        def work() -> None:
-            for first, last in todo:
-                kernel(*arguments, first, last)
-
-        helpers = [self._helpers.submit(work) for _ in range(self.n_threads - 1)] if self._helpers is not None else []
-        work()
-        for helper in helpers:
-            helper.result()
-
-    def close(self) -> None:
-        if self._helpers is not None:
-            self._helpers.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def column_sums(table: NDArray[np.float32], pool: RowPool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
-    blocks = np.empty((2, -(-len(table) // SUM_BLOCK), table.shape[1]))
-    starts = [*range(0, len(table), SUM_BLOCK), len(table)]
-    pool.run_chunks(kernels.sum_columns, pairwise(starts), table, blocks, SUM_BLOCK)
+    n_rows, width = table.shape
+    blocks = np.empty((2, -(-n_rows // SUM_BLOCK), width))
+    starts = [*range(0, n_rows, SUM_BLOCK), n_rows]
+    if isinstance(table, np.ndarray):
+        pool.run_chunks(kernels.sum_columns, pairwise(starts), table, blocks, SUM_BLOCK)
+    else:
+        pool.run_chunks(sparse_kernels.sum_sparse_columns, pairwise(starts), *_arrays(table), blocks, SUM_BLOCK)
     sums, squares = blocks.sum(axis=1)
     return sums, squares
 
@@ -70,8 +37,8 @@ def column_sums(table: NDArray[np.float32], pool: RowPool) -> tuple[NDArray[np.f
 def step_rows(
     pool: RowPool,
     config: FitConfig,
-    rows: NDArray[np.float32],
-    other: NDArray[np.float32],
+    rows: Factors,
+    other: Factors,
     other_sum: NDArray[np.float32],
     positives: Adjacency,
     row_weights: NDArray[np.float32],
@@ -81,26 +48,72 @@ def step_rows(
     bias: float,
     *,
     bias_column: int,
-) -> None:
-    """One line-searched step for every row, in place; `values` gets each row's share of Q."""
+) -> Factors:
+    """
+    One line-searched step for every row; `values` gets each row's share of Q.
+
+    Dense rows are changed in place. Sparse ones, of sparse others, are new arrays.
+    """
     ridge = np.zeros(config.width, dtype=np.float32)
     free = np.zeros(config.width, dtype=np.float32)
     ridge[: config.n_coclusters] = config.regularization
     free[: config.n_coclusters] = 1.0
     if config.bias:
         free[bias_column] = 1.0
-    pool.run(
-        kernels.update_rows, positives, rows, other, other_sum, positives.indptr, positives.indices, row_weights,
-        other_weights, ridge, free, np.float32(config.background + bias), steps, values, np.float32(config.beta),
-        config.sigma, config.line_search == "scaled",
+    problem = (
+        other_sum, positives.indptr, positives.indices, row_weights, other_weights, ridge, free,
+        np.float32(config.background + bias), steps, values, np.float32(config.beta), config.sigma,
+        config.line_search == "scaled",
     )  # fmt: skip
+    if isinstance(rows, sp.csr_array) and isinstance(other, sp.csr_array):
+        return _step_sparse_rows(pool, positives, rows, other, *problem)
+    pool.run(kernels.update_rows, positives, rows, other, *problem)
+    return rows
+
+
+def _step_sparse_rows(
+    pool: RowPool, positives: Adjacency, rows: sp.csr_array, other: sp.csr_array, *problem: Any
+) -> sp.csr_array:
+    sizes, old, others = np.zeros(len(positives), dtype=np.int64), _arrays(rows), _arrays(other)
+    parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # new rows, by the first
+
+    def step(first: int, last: int) -> None:
+        while first < last:
+            room = int(GROWTH * (rows.indptr[last] - rows.indptr[first])) + rows.shape[1]  # enough for one row at least
+            columns, strengths = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+            done, taken = sparse_kernels.update_sparse_rows(  # type: ignore[call-arg]
+                *old, *others, *problem, columns, strengths, sizes, first, last
+            )  # fmt: skip
+            parts[first] = columns[:taken].copy(), strengths[:taken].copy()
+            first = done
+
+    pool.run(step, positives)
+    columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
+    return sp.csr_array((strengths, columns, np.concatenate([[0], np.cumsum(sizes)])), shape=rows.shape)
+
+
+def _arrays(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Always of the same types: a kernel is compiled for each combination of them."""
+    return factors.indptr.astype(np.int64), factors.indices.astype(np.int32, copy=False), factors.data
+
+
+def _dense(factors: Factors) -> NDArray[np.float32]:
+    return factors if isinstance(factors, np.ndarray) else factors.toarray()
+
+
+def _row_sizes(factors: Factors) -> NDArray[np.int64]:
+    """How many memberships each row has."""
+    sizes = np.count_nonzero(factors, axis=1) if isinstance(factors, np.ndarray) else np.diff(factors.indptr)
+    return np.asarray(sizes, dtype=np.int64)
 
 
 class CpuBackend:
     """Numba kernels in threads."""
 
-    def __init__(self, interactions: Interactions, config: FitConfig) -> None:
+    def __init__(self, interactions: Interactions, config: FitConfig, *, sparse: float = SPARSE) -> None:
+        """sparse: below which share of the work memberships become sparse; never with biases, which everybody has."""
         self._config = config
+        self._sparse = 0.0 if config.bias else sparse
         self._pool = RowPool(config.threads)
         self._by_user, self._by_item = interactions.by_user, interactions.by_item
         self._user_weights = user_weights(interactions.by_user, interactions.n_items, config.relative)
@@ -120,15 +133,17 @@ class CpuBackend:
 
     def sweep(self) -> float:
         s, config = self._state, self._config
+        kept = sp.csr_array if self._share_of_work() < self._sparse else _dense
+        s.user_factors, s.item_factors = kept(s.user_factors), kept(s.item_factors)
         if config.bias:
             s.bias = self._updated_bias()
         user_sum = column_sums(s.user_factors, self._pool)[0].astype(np.float32)
-        step_rows(
+        s.item_factors = step_rows(
             self._pool, config, s.item_factors, s.user_factors, user_sum, self._by_item, self._item_weights,
             self._user_weights, s.item_steps, self._item_values, s.bias, bias_column=config.n_coclusters + 1,
         )  # fmt: skip
         item_sum, item_squares = column_sums(s.item_factors, self._pool)
-        step_rows(
+        s.user_factors = step_rows(
             self._pool, config, s.user_factors, s.item_factors, item_sum.astype(np.float32), self._by_user,
             self._user_weights, self._item_weights, s.user_steps, self._user_values, s.bias,
             bias_column=config.n_coclusters,
@@ -136,6 +151,13 @@ class CpuBackend:
         penalty = float(item_squares[: config.n_coclusters].sum())
         likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
         return likelihood + config.regularization * penalty
+
+    def _share_of_work(self) -> float:
+        """What the sparse kernel would do of the dense one's multiplications."""
+        s = self._state
+        sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
+        work = sum(int(_row_sizes(rows) @ positives.degrees) for rows, positives in sides)
+        return work / max(2 * self._config.n_coclusters * int(self._by_user.indptr[-1]), 1)
 
     def _updated_bias(self) -> float:
         """One EM step of the overall bias, as in `objective.updated_bias`."""

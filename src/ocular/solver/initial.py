@@ -1,18 +1,21 @@
 """
 Where a fit starts.
 
-Every start gives users and items memberships in proportion to how often they occur, so that the first sweep already
+Every start gives users and items memberships that grow with how often they occur, so that the first sweep already
 knows what is popular. They differ in which co-clusters a row leans to:
 
 - `random`: to all, by chance;
 - `overlap`: random weights on items become users who own unusually much of that weight, those become the items
   unusually often owned by them, those again users. "Unusual" is a z-score above 0.75; rows that are usual in every way
   lean to all. Three passes over the data, which a short fit makes good many times; a long one on sparse data ends a
-  little better from `random`.
+  little better from `random`;
+- `seeds`: to the baskets of clients drawn by lot (seeds.py), a few each. Where purchases are few it is ahead of the
+  others from the first sweep to the last, and sparse from the first.
 
-`auto` is `overlap`; up to 25 million positives × co-clusters it is led out of traps (repair.py), and on small data,
-where sweeps cost nothing, it is the best of five starts of each kind before that. benchmarks/start.py and
-benchmarks/recovery.py have the comparison, docs/solver.md the numbers.
+`auto` is `seeds` where users and items have fewer than ten positives on average, else `overlap`; up to 25 million
+positives × co-clusters it is `overlap` led out of traps (repair.py), and on small data, where sweeps cost nothing, the
+best of five starts of two kinds before that. benchmarks/start.py and benchmarks/recovery.py have the comparison,
+docs/solver.md the numbers.
 """
 
 from __future__ import annotations
@@ -22,19 +25,23 @@ from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import DataError
 from ocular.solver import kernels
-from ocular.solver.config import BIAS_COLUMN, FitConfig, State
-from ocular.solver.cpu import CpuBackend, RowPool
+from ocular.solver.config import BIAS_COLUMN, Factors, FitConfig, State
+from ocular.solver.cpu import CpuBackend
+from ocular.solver.pool import RowPool
 from ocular.solver.repair import repair
+from ocular.solver.seeds import seed_rows
 
 Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster
 LARGEST = 1e4  # membership that a start may have
 SMALL = 1_000_000  # positives × co-clusters up to which several starts are tried; a sweep then takes milliseconds
+FEW = 10  # positives of a row, on average over both sides, below which baskets are the better start
 REPAIRABLE = 25_000_000  # and up to which one that has run into a trap is led out of it
 TRIES, TRY_SWEEPS = 5, 15
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
@@ -53,17 +60,16 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
         users, items = given
     elif config.init == "auto" and interactions.nnz * K <= REPAIRABLE:
         return _repaired(interactions, config)
+    elif _wants_seeds(interactions, config):
+        users, items = seed_rows(interactions, config)
     else:
         generator = np.random.default_rng(config.seed)
         draw = _random if config.init == "random" else _overlapping
         users, items = draw(interactions, config, generator)
         _scale_by_degree(users, items, interactions)
-    state = State(
-        _padded(users, config.width),
-        _padded(items, config.width),
-        np.ones(n_users, dtype=np.float32),
-        np.ones(n_items, dtype=np.float32),
-    )
+    if not (sp.issparse(users) and not config.bias):
+        users, items = (_padded(rows, config.width) for rows in (users, items))
+    state = State(users, items, np.ones(n_users, dtype=np.float32), np.ones(n_items, dtype=np.float32))
     if config.bias:
         # z = … + b_u + b_i + b: each side holds its bias in one column and a constant in the other's
         state.item_factors[:, K] = BIAS_COLUMN
@@ -79,7 +85,7 @@ def _repaired(interactions: Interactions, config: FitConfig) -> State:
         config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
     kinds, n = (("overlap", "random"), TRIES) if small else (("overlap",), 1)
     tries: list[tuple[float, State]] = []
-    with closing(CpuBackend(interactions, config)) as backend:
+    with closing(CpuBackend(interactions, config, sparse=0.0)) as backend:
         for seed in np.random.SeedSequence(config.seed).generate_state(n):
             for init in kinds:
                 backend.start(initial_state(interactions, replace(config, init=init, seed=int(seed))))
@@ -87,6 +93,12 @@ def _repaired(interactions: Interactions, config: FitConfig) -> State:
                 tries.append((objective, backend.state()))
         objective, state = min(tries, key=itemgetter(0))
         return repair(state, objective, interactions, config, backend)
+
+
+def _wants_seeds(interactions: Interactions, config: FitConfig) -> bool:
+    if config.init == "auto":
+        return 0 < interactions.nnz < FEW * sum(interactions.shape)
+    return config.init == "seeds" and interactions.nnz > 0
 
 
 def _random(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
@@ -138,7 +150,7 @@ def _per_mean(rows: Array, target: NDArray[np.float64]) -> Array:
     return factor[:, None]
 
 
-def _padded(rows: Array, width: int) -> Array:
-    out = np.zeros((len(rows), width), dtype=np.float32)
-    out[:, : rows.shape[1]] = rows
+def _padded(rows: Factors, width: int) -> Array:
+    out = np.zeros((rows.shape[0], width), dtype=np.float32)
+    out[:, : rows.shape[1]] = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return out

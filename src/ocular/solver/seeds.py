@@ -1,0 +1,84 @@
+"""
+A start that is sparse and good where purchases are few: co-clusters begin as the baskets of clients drawn by lot.
+
+A user leans to the baskets that share most with their own, rare items counting for more, and an item to those whose
+users own it most; both keep the STRONGEST. Affinities are then scaled until every row expects half of its positives:
+a start that promises too much takes sweeps to come down.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.solver import sparse_kernels as kernels
+from ocular.solver.config import FitConfig
+from ocular.solver.pool import RowPool
+
+STRONGEST = 20  # memberships that a row starts with
+EXPECTED, ROUNDS = 0.5, 3  # share of its positives that a row expects, and passes to get there
+LARGEST = 2.0  # membership
+
+
+def seed_rows(interactions: Interactions, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
+    """Memberships of users and items, (n, width)."""
+    generator = np.random.default_rng(config.seed)
+    by_user, by_item = interactions.by_user, interactions.by_item
+    rarity = np.log1p(len(by_user) / np.maximum(by_item.degrees, 1)) ** 2
+    baskets = _draw_baskets(by_user, len(by_item), config, generator)
+    baskets.data *= rarity[baskets.indices]
+    norms = np.sqrt(baskets.sum(axis=1))
+    with RowPool(config.threads) as pool:
+        users = _lean(by_user, baskets.T.tocsr(), norms, pool)
+        users = _place_lost(users, config.n_coclusters, generator)
+        items = _lean(by_item, users, np.sqrt(users.sum(axis=0)), pool)
+    for _ in range(ROUNDS):
+        users = _expecting(users, items, by_user)
+        items = _expecting(items, users, by_item)
+    balance = np.sqrt(sp.linalg.norm(items) / max(sp.linalg.norm(users), 1e-30))  # as the penalty will have it
+    users, items = users * balance, items / max(balance, 1e-30)
+    for rows in (users, items):
+        np.minimum(rows.data, LARGEST, out=rows.data)
+    return users.astype(np.float32), items.astype(np.float32)
+
+
+def _draw_baskets(by_user: Adjacency, n_items: int, config: FitConfig, generator: np.random.Generator) -> sp.csr_array:
+    """(width, n_items): everybody's basket at most once, and then random halves of them."""
+    able = np.flatnonzero(by_user.degrees >= min(2, by_user.degrees.max(initial=0)))
+    turns = -(-config.n_coclusters // len(able))
+    drawn = np.concatenate([generator.permutation(able) for _ in range(turns)])[: config.n_coclusters]
+    rows = by_user.take(drawn)
+    basket = np.repeat(np.arange(len(drawn)), rows.degrees)
+    kept = (basket < len(able)) | (generator.random(len(basket)) < 0.5)
+    ones = np.ones(int(kept.sum()))
+    return sp.csr_array((ones, (basket[kept], rows.indices[kept])), shape=(config.width, n_items))
+
+
+def _lean(positives: Adjacency, other: sp.csr_array, norms: NDArray[np.float64], pool: RowPool) -> sp.csr_array:
+    """The STRONGEST co-clusters of each row, by the sum over its positives' memberships relative to `norms`."""
+    n, width = len(positives), other.shape[1]
+    columns = np.empty((n, STRONGEST), dtype=np.int32)
+    strengths = np.empty((n, STRONGEST), dtype=np.float32)
+    sizes = np.zeros(n, dtype=np.int64)
+    pool.run(
+        kernels.lean_rows, positives, positives.indptr, positives.indices, other.indptr.astype(np.int64),
+        other.indices.astype(np.int32),
+        other.data.astype(np.float32), (1 / np.maximum(norms, 1e-12)).astype(np.float32), columns, strengths, sizes,
+    )  # fmt: skip
+    kept = np.arange(STRONGEST) < sizes[:, None]
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return sp.csr_array((strengths[kept].astype(np.float64), columns[kept], ends), shape=(n, width))
+
+
+def _place_lost(users: sp.csr_array, n_coclusters: int, generator: np.random.Generator) -> sp.csr_array:
+    """Users who share nothing with any basket go anywhere: with zeros on both sides nothing would ever move."""
+    lost = np.flatnonzero(np.diff(users.indptr) == 0)
+    anywhere = generator.integers(n_coclusters, size=len(lost))
+    return users + sp.csr_array((np.ones(len(lost)), (lost, anywhere)), shape=users.shape)
+
+
+def _expecting(rows: sp.csr_array, other: sp.csr_array, positives: Adjacency) -> sp.csr_array:
+    expected = rows @ other.sum(axis=0)
+    return sp.diags_array(EXPECTED * positives.degrees / np.maximum(expected, 1e-12)) @ rows
