@@ -25,11 +25,11 @@ def main() -> None:
     results = {}
     for name, history, K, regularization in (
         ("MovieLens-1M", movielens_1m(given.data), 200, 60.0),
-        ("CiteULike-a", citeulike_a(given.data), 400, 300.0),
+        ("CiteULike-a", citeulike_a(given.data), 1000, 150.0),
     ):
         train, test = random_split(history, seed=0)
         print(f"{name}, K={K}, λ={regularization:g}, mean of {SEEDS} seeds: objective, recall@50, MAP@50")
-        for init in ("random", "overlap"):
+        for init in ("random", "overlap", "seeds"):
             for sweeps in SWEEPS:
                 fits = [
                     OCuLaR(K, regularization, init=init, max_iter=sweeps, tol=0, random_state=seed).fit(train)
@@ -45,7 +45,7 @@ def main() -> None:
         "planted co-clusters, 300 users × 200 items, K=8, mean of 10 seeds: objective, consensus score with the truth"
     )
     truth = planted(300, 200, 8, seed=1)
-    for init in ("random", "overlap", "auto"):
+    for init in ("random", "overlap", "seeds", "auto"):
         fits = [
             OCuLaR(8, 1.0, init=init, tol=1e-5, max_iter=500, random_state=s).fit(truth.interactions) for s in range(10)
         ]

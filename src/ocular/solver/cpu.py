@@ -101,10 +101,13 @@ def _dense(factors: Factors) -> NDArray[np.float32]:
     return factors if isinstance(factors, np.ndarray) else factors.toarray()
 
 
-def _row_sizes(factors: Factors) -> NDArray[np.int64]:
+def _row_sizes(factors: Factors, positives: Adjacency, pool: RowPool) -> NDArray[np.int64]:
     """How many memberships each row has."""
-    sizes = np.count_nonzero(factors, axis=1) if isinstance(factors, np.ndarray) else np.diff(factors.indptr)
-    return np.asarray(sizes, dtype=np.int64)
+    if not isinstance(factors, np.ndarray):
+        return np.asarray(np.diff(factors.indptr), dtype=np.int64)
+    sizes = np.empty(len(factors), dtype=np.int64)
+    pool.run(kernels.count_memberships, positives, factors, sizes)
+    return sizes
 
 
 class CpuBackend:
@@ -156,7 +159,7 @@ class CpuBackend:
         """What the sparse kernel would do of the dense one's multiplications."""
         s = self._state
         sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
-        work = sum(int(_row_sizes(rows) @ positives.degrees) for rows, positives in sides)
+        work = sum(int(_row_sizes(*side, self._pool) @ side[1].degrees) for side in sides)
         return work / max(2 * self._config.n_coclusters * int(self._by_user.indptr[-1]), 1)
 
     def _updated_bias(self) -> float:

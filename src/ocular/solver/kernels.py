@@ -238,3 +238,13 @@ def sum_columns(table, out, block, first_row, last_row):
             value = np.float64(table[r, k])
             out[0, b, k] += value
             out[1, b, k] += value * value
+
+
+@compiled
+def count_memberships(table, out, first_row, last_row):
+    """out[r] = how many entries of table[r] are not 0."""
+    for r in range(first_row, last_row):
+        n = 0
+        for k in range(table.shape[1]):
+            n += table[r, k] != ZERO
+        out[r] = n
