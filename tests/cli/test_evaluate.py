@@ -75,7 +75,13 @@ def test_tuning_is_for_every_model(source: Path) -> None:
     assert chosen["popularity"]["parameters"] == {}
     assert chosen["user-knn"]["tuned_on"] == "test"
     (alone,) = rows(source, "--models", "ocular", "--coclusters", 3, "--tol", "1e-3")
-    assert (alone["tuned_on"], alone["parameters"]["tol"], alone["parameters"]["regularization"]) == ("none", 1e-3, 30)
+    assert alone["tuned_on"] == "none"
+    assert alone["parameters"] == {"n_coclusters": 3, "regularization": 30.0, "tol": 1e-3, "n_threads": None}
+    (relative,) = rows(source, "--models", "r-ocular", "--coclusters", 3)
+    assert relative["parameters"]["regularization"] == 60.0
+    (grid,) = rows(source, "--models", "ocular", "--coclusters", 3, "--tol", "0.1", "--tune", "validation")
+    assert (grid["parameters"]["n_coclusters"], grid["parameters"]["tol"]) == (3, 0.1)
+    assert grid["parameters"]["regularization"] in (10.0, 30.0, 60.0, 100.0, 300.0)
 
 
 def test_a_backtest_needs_dates_and_says_what_it_did(source: Path) -> None:
@@ -104,6 +110,8 @@ def test_too_little_for_a_calibration(tmp_path: Path) -> None:
         (("--models", "ocular,svd"), "expected a model of ocular, r-ocular, user-knn"),
         (("--coclusters", "10,many"), "expected --coclusters as whole numbers such as 20,50,100, got '10,many'"),
         (("--coclusters", "0"), "--coclusters"),
+        (("--tol", ""), "expected --tol as numbers such as 1e-4,1e-3, got ''"),
+        (("--coclusters", "3,6", "--tune", "none"), "expected one value of --coclusters with --tune none, got 3,6"),
         (("--regularization", "-1"), "--regularization"),
         (("--test-share", "1.5"), "between 0 and 1"),
         (("--reliability", "r.txt"), "ends in .png, .svg or .pdf"),

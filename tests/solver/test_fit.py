@@ -277,6 +277,33 @@ def test_a_checkpoint_with_a_changed_byte_is_refused_or_the_same(kept: Path) -> 
     assert all(str(kept) in refusal for refusal in refusals)
 
 
+@pytest.mark.parametrize("damage", ["twice", "beyond", "backwards", "shape", "type"])
+def test_damaged_sparse_memberships_are_refused(tmp_path: Path, damage: str) -> None:
+    """The kernels trust indices: a wrong one would write anywhere."""
+    path = tmp_path / "fit.npz"
+    estimator(max_iter=1, **VARIANTS["sparse"]).fit(DATA, checkpoint=path)
+    with np.load(path) as arrays:
+        columns, ends, strengths, shape = (arrays[f"user_factors.{n}"] for n in ("indices", "indptr", "data", "shape"))
+    if damage == "twice":
+        columns[1] = columns[0]
+    if damage == "beyond":
+        columns[0] = 10**6
+    if damage == "backwards":
+        ends[1] = ends[2] + 5
+    if damage == "shape":
+        shape = shape + 16
+    if damage == "type":
+        strengths = strengths.astype(np.float64)
+    changed = {"indices": columns, "indptr": ends, "data": strengths, "shape": shape}
+    rewrite(path, **{f"user_factors.{name}": array for name, array in changed.items()})
+    assert "is not a readable checkpoint" in refused(path, **VARIANTS["sparse"])
+
+
+def test_a_checkpoint_of_the_version_before_is_read(kept: Path) -> None:
+    rewrite(kept, {"version": 1})
+    assert learned_bytes(estimator().fit(DATA, checkpoint=kept)) == learned_bytes(estimator().fit(DATA))
+
+
 def rewrite(path: Path, about: dict[str, Any] | None = None, **arrays: np.ndarray | None) -> None:
     """The checkpoint with other entries (None removes one) or other words about itself."""
     with np.load(path) as file:

@@ -71,8 +71,7 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
     ocular evaluate purchases.csv --client company --product sku --models ocular,wals,ease --tune validation
     ocular evaluate purchases.csv --client company --product sku --time day --backtest 2024-07-01
 
-    --tune chooses the parameters of every model: OCuLaR's of those that are given, or of a grid of its own like the
-    others'.
+    --tune chooses the parameters of every model from a grid; where values are given for OCuLaR, from those.
 
     \b
     recall, map, ndcg, precision  means over the clients who have something to find, as in the paper
@@ -85,9 +84,7 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
     from ocular.evaluation.protocol import backtest, compare
     from ocular.storage import check_writable
 
-    own = _own_settings(options)
-    options["tune"] = options["tune"] or ("validation" if own is not None and len(own) > 1 else "none")
-    methods = _methods(models, own, options)
+    methods = _methods(models, options)
     if reliability is not None:
         from ocular.explain.plots import check_picture_name
 
@@ -124,31 +121,41 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
         click.echo(render([row | {"tuned_on": options["tune"]} for row in rows], form))
 
 
-def _own_settings(options: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Every combination of the values given for OCuLaR; None where none are."""
-    if not any(options[name] for name, *_ in OWN_PARAMETERS):
-        return None
-    values = [
-        [default] if options[name] is None else numbers(options[name], type(default), f"--{name} as {such}")
-        for name, _, default, such in OWN_PARAMETERS
-    ]
-    return [dict(zip((p for _, p, *_ in OWN_PARAMETERS), point, strict=True)) for point in product(*values)]
+def _own_settings(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """
+    Every combination of OCuLaR's parameters: those that are given, and of the others the default or, where --tune asks
+    for a choice, all values of our grid. Several values ask for a choice by themselves: options["tune"] then says so.
+    """
+    from ocular.errors import ConfigError
+    from ocular.evaluation.protocol import SETTINGS
+
+    grid = options["tune"] in ("validation", "test")
+    values = {}
+    for option, parameter, default, such in OWN_PARAMETERS:
+        if options[option] is not None:
+            values[parameter] = numbers(options[option], type(default), f"--{option} as {such}")
+            if options["tune"] == "none" and len(values[parameter]) > 1:
+                raise ConfigError(f"expected one value of --{option} with --tune none, got {options[option]}")
+        else:
+            values[parameter] = [setting[parameter] for setting in SETTINGS["ocular"]] if grid else [default]
+        values[parameter] = list(dict.fromkeys(values[parameter]))
+    settings = [dict(zip(values, point, strict=True)) for point in product(*values.values())]
+    options["tune"] = options["tune"] or ("validation" if len(settings) > 1 else "none")
+    return settings
 
 
-def _methods(models: str, own: list[dict[str, Any]] | None, options: dict[str, Any]) -> list[Method]:
+def _methods(models: str, options: dict[str, Any]) -> list[Method]:
     """The models asked for, each with the settings to choose from."""
     from ocular.evaluation.protocol import RELATIVE, Method
 
-    methods = []
+    own, methods = _own_settings(options), []
     for name in dict.fromkeys(name.strip() for name in models.split(",")):
-        method = Method(name) if options["tune"] == "none" else Method.tunable(name)
         if name in OWN:
-            settings = method.settings
-            if own is not None:
-                scale = RELATIVE if name == "r-ocular" else 1.0
-                settings = [{**point, "regularization": scale * point["regularization"]} for point in own]
-            method = Method(name, [{**setting, "n_threads": options["threads"]} for setting in settings])
-        methods.append(method)
+            scale = RELATIVE if name == "r-ocular" else 1.0
+            settings = [{**p, "regularization": scale * p["regularization"]} for p in own]
+            methods.append(Method(name, [{**setting, "n_threads": options["threads"]} for setting in settings]))
+        else:
+            methods.append(Method(name) if options["tune"] == "none" else Method.tunable(name))
     return methods
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHADES = "░▒▓█"
 WRITTEN = 12  # λ in a heat map with numbers; more would not fit on a line
+DEFAULT_TOL = 1e-4
+ENDS = (("n_coclusters", 1), ("regularization", 0.0))  # beyond which there is nothing
 PATH = click.Path(path_type=Path)
 
 
@@ -134,7 +136,7 @@ def shown(row: dict[str, Any], found: SearchResult, form: str) -> dict[str, Any]
     row = row | {name: round(row[name], n) for name, n in digits.items()}
     if form == "table":
         row |= {name: "yes" if row[name] else None for name in ("relative", "bias")}
-        row["tol"] = f"{row['tol']:g}" if several(found) else None
+        row["tol"] = f"{row['tol']:g}" if tells_tol(found) else None
     return row
 
 
@@ -152,20 +154,20 @@ def edges(found: SearchResult) -> list[str]:
     for name, told in (("n_coclusters", "--coclusters"), ("regularization", "--regularization")):
         tried = sorted({getattr(row.point, name) for row in found.rows})
         value = getattr(best, name)
-        if len(tried) > 1 and value in (tried[0], tried[-1]) and (name, value) != ("n_coclusters", 1):
+        if len(tried) > 1 and value in (tried[0], tried[-1]) and (name, value) not in ENDS:
             end, beyond = ("smallest", "smaller") if value == tried[0] else ("largest", "larger")
             advice.append(f"the best has the {end} {told} that was tried, {value:g}; try {beyond} ones too")
     return advice
 
 
 def variant(point: Point, found: SearchResult, before: str = "") -> str:
-    names = ["relative"] * point.relative + ["bias"] * point.bias + [f"tol={point.tol:g}"] * several(found)
+    names = ["relative"] * point.relative + ["bias"] * point.bias + [f"tol={point.tol:g}"] * tells_tol(found)
     return before + ", ".join(names) if names else ""
 
 
-def several(found: SearchResult) -> bool:
-    """Whether more than one tol was tried: a single one goes without saying."""
-    return len({row.point.tol for row in found.rows}) > 1
+def tells_tol(found: SearchResult) -> bool:
+    """The default alone goes without saying."""
+    return {row.point.tol for row in found.rows} != {DEFAULT_TOL}
 
 
 def heat_map_text(found: SearchResult) -> str:

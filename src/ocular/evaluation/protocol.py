@@ -169,8 +169,9 @@ def compare(
     """
     Fit and measure methods on the same random instances, each held out with its own seed.
 
-    Methods with several settings are tuned by `metric` at the first M, on a "validation" part of the first instance's
-    training data or on its "test" data; "none" takes the first setting. `report` is told each step in one line.
+    Methods are tuned by `metric` at the first M, on a "validation" part of the first instance's training data or on its
+    "test" data: those given by name choose from SETTINGS. "none" takes the first setting, or the defaults. `report` is
+    told each step in one line.
     """
     if not isinstance(instances, int) or instances < 1:
         raise ConfigError(f"expected a whole number of at least 1 instances, got {instances!r}")
@@ -203,7 +204,8 @@ def _compare(
     report: Callable[[str], object],
 ) -> Comparison:
     cutoffs = (M,) if isinstance(M, int) else tuple(M)
-    chosen = [Method(method) if isinstance(method, str) else method for method in methods]
+    named = Method if tune == "none" else Method.tunable
+    chosen = [named(method) if isinstance(method, str) else method for method in methods]
     _check(chosen, tune, metric, seed)
     parameters: dict[str, Parameters] = {}
     results: dict[str, Result] = {}

@@ -170,7 +170,7 @@ def plot_search(result: Searched, *, theme: str = "light") -> Figure:
                 axes.add_patch(Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, ec=colors.accent, **style))
         _name_sides(axes, sides, colors)
         name = f"{'R-' * variant[0]}OCuLaR{' with biases' * variant[1]}"
-        if len({tol for _, _, tol in variants}) > 1:
+        if {tol for _, _, tol in variants} != {1e-4}:
             name += f", tol {variant[2]:g}"
         axes.set_title(name, fontsize=10, color=colors.ink)
     panels[0].set_ylabel("co-clusters K", color=colors.ink, fontsize=10)

@@ -133,7 +133,11 @@ def _unpacked(arrays: Any, name: str) -> Any:
         return arrays[name]
     parts = (arrays[f"{name}.{part}"] for part in PARTS)
     factors = sp.csr_array(tuple(parts), shape=tuple(arrays[f"{name}.shape"].tolist()))
-    factors.check_format(full_check=True)  # the kernels trust the indices
+    factors.check_format(full_check=True)  # the kernels trust the indices, and that none comes twice in a row
+    once = factors.copy()
+    once.sum_duplicates()
+    if once.nnz != factors.nnz:
+        raise ValueError("a membership that is there twice")
     return factors
 
 

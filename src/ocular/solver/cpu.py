@@ -89,7 +89,10 @@ def _step_sparse_rows(
 
     pool.run(step, positives)
     columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
-    return sp.csr_array((strengths, columns, np.concatenate([[0], np.cumsum(sizes)])), shape=rows.shape)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    if ends[-1] < 2**31:
+        ends = ends.astype(np.int32)  # else SciPy would give the columns 8 bytes each, too
+    return sp.csr_array((strengths, columns, ends), shape=rows.shape)
 
 
 def _arrays(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
@@ -136,7 +139,7 @@ class CpuBackend:
 
     def sweep(self) -> float:
         s, config = self._state, self._config
-        kept = sp.csr_array if self._share_of_work() < self._sparse else _dense
+        kept = sp.csr_array if self._sparse > 0 and self._share_of_work() < self._sparse else _dense
         s.user_factors, s.item_factors = kept(s.user_factors), kept(s.item_factors)
         if config.bias:
             s.bias = self._updated_bias()

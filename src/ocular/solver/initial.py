@@ -10,9 +10,9 @@ knows what is popular. They differ in which co-clusters a row leans to:
   lean to all. Three passes over the data, which a short fit makes good many times; a long one on sparse data ends a
   little better from `random`;
 - `seeds`: to the baskets of clients drawn by lot (seeds.py), a few each. Where purchases are few it is ahead of the
-  others from the first sweep to the last, and sparse from the first.
+  others from the first sweep to the last, and with many co-clusters sparse.
 
-`auto` is `seeds` where users and items have fewer than ten positives on average, else `overlap`; up to 25 million
+`auto` is `seeds` where users and items have fewer than twenty positives on average, else `overlap`; up to 25 million
 positives × co-clusters it is `overlap` led out of traps (repair.py), and on small data, where sweeps cost nothing, the
 best of five starts of two kinds before that. benchmarks/start.py and benchmarks/recovery.py have the comparison,
 docs/solver.md the numbers.
@@ -25,7 +25,6 @@ from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
@@ -41,7 +40,7 @@ Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster
 LARGEST = 1e4  # membership that a start may have
 SMALL = 1_000_000  # positives × co-clusters up to which several starts are tried; a sweep then takes milliseconds
-FEW = 10  # positives of a row, on average over both sides, below which baskets are the better start
+FEW = 20  # positives of a row, on average over both sides, below which baskets are the better start
 REPAIRABLE = 25_000_000  # and up to which one that has run into a trap is led out of it
 TRIES, TRY_SWEEPS = 5, 15
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
@@ -67,7 +66,7 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
         draw = _random if config.init == "random" else _overlapping
         users, items = draw(interactions, config, generator)
         _scale_by_degree(users, items, interactions)
-    if not (sp.issparse(users) and not config.bias):
+    if config.bias or isinstance(users, np.ndarray):
         users, items = (_padded(rows, config.width) for rows in (users, items))
     state = State(users, items, np.ones(n_users, dtype=np.float32), np.ones(n_items, dtype=np.float32))
     if config.bias:
@@ -97,7 +96,7 @@ def _repaired(interactions: Interactions, config: FitConfig) -> State:
 
 def _wants_seeds(interactions: Interactions, config: FitConfig) -> bool:
     if config.init == "auto":
-        return 0 < interactions.nnz < FEW * sum(interactions.shape)
+        return 0 < 2 * interactions.nnz < FEW * sum(interactions.shape)
     return config.init == "seeds" and interactions.nnz > 0
 
 

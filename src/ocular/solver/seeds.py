@@ -45,13 +45,15 @@ def seed_rows(interactions: Interactions, config: FitConfig) -> tuple[sp.csr_arr
 
 
 def _draw_baskets(by_user: Adjacency, n_items: int, config: FitConfig, generator: np.random.Generator) -> sp.csr_array:
-    """(width, n_items): everybody's basket at most once, and then random halves of them."""
-    able = np.flatnonzero(by_user.degrees >= min(2, by_user.degrees.max(initial=0)))
+    """(width, n_items): everybody's basket once, those of a single item last, and then random halves of them."""
+    shuffled = generator.permutation(np.flatnonzero(by_user.degrees))
+    single = by_user.degrees[shuffled] == 1  # says nothing of what goes together
+    able = np.concatenate([shuffled[~single], shuffled[single]])
     turns = -(-config.n_coclusters // len(able))
-    drawn = np.concatenate([generator.permutation(able) for _ in range(turns)])[: config.n_coclusters]
-    rows = by_user.take(drawn)
-    basket = np.repeat(np.arange(len(drawn)), rows.degrees)
+    rows = by_user.take(np.tile(able, turns)[: config.n_coclusters])
+    basket = np.repeat(np.arange(config.n_coclusters), rows.degrees)
     kept = (basket < len(able)) | (generator.random(len(basket)) < 0.5)
+    kept[rows.indptr[:-1]] = True  # no half is empty
     ones = np.ones(int(kept.sum()))
     return sp.csr_array((ones, (basket[kept], rows.indices[kept])), shape=(config.width, n_items))
 
