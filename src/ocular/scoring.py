@@ -108,22 +108,22 @@ def _rank(
                 size += 1
                 if size == n:
                     for parent in range(n // 2 - 1, -1, -1):
-                        _sift(heap_scores, heap_items, parent, n)
+                        sift(heap_scores, heap_items, parent, n)
             elif s > heap_scores[0]:
                 heap_scores[0], heap_items[0] = s, i
-                _sift(heap_scores, heap_items, 0, n)
+                sift(heap_scores, heap_items, 0, n)
         if size < n:
             for parent in range(size // 2 - 1, -1, -1):
-                _sift(heap_scores, heap_items, parent, size)
+                sift(heap_scores, heap_items, parent, size)
         # the worst leaves the heap first, so places are filled from the back
         for last in range(size - 1, -1, -1):
             ids[r, last], scores[r, last] = heap_items[0], heap_scores[0]
             heap_scores[0], heap_items[0] = heap_scores[last], heap_items[last]
-            _sift(heap_scores, heap_items, 0, last)
+            sift(heap_scores, heap_items, 0, last)
 
 
 @compiled
-def _sift(scores, items, parent, size):
+def sift(scores, items, parent, size):
     """Restore a heap with the worst entry on top; of equal scores the later item is the worse."""
     while True:
         worst = parent

@@ -13,14 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.arguments import checked_ids, single_id
-from ocular.baselines.base import Baseline, Scores, best, blocks
-from ocular.data.interactions import Interactions, Labels, plain
+from ocular.baselines.base import Baseline, Scores
+from ocular.data.interactions import Adjacency, Interactions, Labels, plain
 from ocular.data.sampling import check_whole
 from ocular.explain.names import client_name, isolated, listed, product_name
+from ocular.scoring import sift
+from ocular.solver.config import FitConfig
+from ocular.solver.pool import RowPool
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,26 +159,55 @@ class ItemKNN(_KNN):
 def nearest(rows: sp.csr_array, others: sp.csr_array, k: int, own: bool = False) -> sp.csr_array:
     """
     Cosines (n_rows, n_others) of the k others nearest to each row of zeros and ones, only those above 0; of equal ones
-    the earlier. `own`: the rows are the others, and none is its own neighbour. Blocks keep memory small.
+    the earlier. `own`: the rows are the others, and none is its own neighbour.
     """
-    turned = others.T.tocsr()
-    row_sizes, sizes = (np.maximum(np.diff(side.indptr), 1).astype(np.float64) for side in (rows, others))
-    found = []
-    for block in blocks(rows.shape[0], others.shape[0]):
-        # the square of a cosine is a ratio of whole numbers: equal cosines are equal to the last bit
-        squares = np.square((rows[block] @ turned).toarray(), dtype=np.float64)
-        squares /= np.outer(row_sizes[block], sizes)
-        cosines = np.sqrt(squares).astype(np.float32)
-        if own:
-            cosines[np.arange(len(cosines)), np.arange(block.start, block.stop)] = 0.0
-        top = best(-cosines, k)
-        strengths, ends = np.take_along_axis(cosines, top, axis=1), top.shape[1] * np.arange(len(top) + 1)
-        kept = sp.csr_array((strengths.ravel(), top.ravel(), ends), shape=cosines.shape)
-        kept.eliminate_zeros()
-        found.append(kept)
-    joined = sp.csr_array(sp.vstack(found, format="csr"))
+    k = min(k, others.shape[0])
+    turned, given = (Adjacency(m.indptr.astype(np.int64), m.indices.astype(np.int32)) for m in (others.T.tocsr(), rows))
+    found = np.zeros(len(given), dtype=np.int64)
+    ids, squares = np.empty((len(given), k), dtype=np.int32), np.empty((len(given), k))
+    with RowPool(FitConfig().threads) as pool:
+        pool.run(
+            _nearest_rows, given, given.indptr, given.indices, turned.indptr, turned.indices,
+            np.diff(others.indptr).astype(np.int64), own, ids, squares, found,
+        )  # fmt: skip
+    kept = np.arange(k) < found[:, None]
+    ends = np.concatenate([[0], np.cumsum(found)])
+    joined = sp.csr_array(
+        (np.sqrt(squares[kept]).astype(np.float32), ids[kept], ends), shape=(len(given), others.shape[0])
+    )
     joined.sort_indices()
     return joined
+
+
+@njit(nogil=True, cache=True)
+def _nearest_rows(row_ptr, columns, turned_ptr, turned, sizes, own, ids, squares, found, first_row, last_row):  # type: ignore[no-untyped-def]  # Numba infers
+    """Fills ids and squares, of cosines: ratios of whole numbers, so that equal ones are equal to the last bit."""
+    shared, seen = np.zeros(len(sizes), np.int64), np.empty(len(sizes), np.int32)
+    most = ids.shape[1]
+    for r in range(first_row, last_row):
+        n = 0
+        for column in columns[row_ptr[r] : row_ptr[r + 1]]:
+            for other in turned[turned_ptr[column] : turned_ptr[column + 1]]:
+                if shared[other] == 0:
+                    seen[n] = other
+                    n += 1
+                shared[other] += 1
+        size, best_ids, best = 0, ids[r], squares[r]
+        for other in seen[:n]:
+            square = shared[other] * shared[other] / ((row_ptr[r + 1] - row_ptr[r]) * sizes[other])
+            shared[other] = 0
+            if own and other == r:
+                continue
+            if size < most:
+                best[size], best_ids[size] = square, other
+                size += 1
+                if size == most:
+                    for parent in range(most // 2 - 1, -1, -1):
+                        sift(best, best_ids, parent, most)
+            elif square > best[0] or (square == best[0] and other < best_ids[0]):
+                best[0], best_ids[0] = square, other
+                sift(best, best_ids, 0, most)
+        found[r] = size
 
 
 def _strongest(neighbours: NDArray[np.int32], cosines: Scores) -> tuple[tuple[int, ...], tuple[float, ...]]:
