@@ -139,7 +139,7 @@ class CpuBackend:
 
     def sweep(self) -> float:
         s, config = self._state, self._config
-        kept = sp.csr_array if self._sparse > 0 and self._share_of_work() < self._sparse else _dense
+        kept = sp.csr_array if self._sparse > 0 and self.share_of_work() < self._sparse else _dense
         s.user_factors, s.item_factors = kept(s.user_factors), kept(s.item_factors)
         if config.bias:
             s.bias = self._updated_bias()
@@ -158,7 +158,7 @@ class CpuBackend:
         likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
         return likelihood + config.regularization * penalty
 
-    def _share_of_work(self) -> float:
+    def share_of_work(self) -> float:
         """What the sparse kernel would do of the dense one's multiplications."""
         s = self._state
         sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
