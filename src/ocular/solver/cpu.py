@@ -18,6 +18,7 @@ FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
 SUM_BLOCK = 1024  # rows
 # Share of the dense kernel's work from which on the sparse one is slower, though it does nothing needless
 SPARSE = 0.06
+STAY = 2.0  # sparse memberships stay so up to this multiple of it: going over takes as long as some sweeps
 GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take
 
 
@@ -139,7 +140,8 @@ class CpuBackend:
 
     def sweep(self) -> float:
         s, config = self._state, self._config
-        kept = sp.csr_array if self._sparse > 0 and self.share_of_work() < self._sparse else _dense
+        limit = self._sparse if isinstance(s.user_factors, np.ndarray) else STAY * self._sparse
+        kept = sp.csr_array if limit > 0 and self.share_of_work() < limit else _dense
         s.user_factors, s.item_factors = kept(s.user_factors), kept(s.item_factors)
         if config.bias:
             s.bias = self._updated_bias()
