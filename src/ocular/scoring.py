@@ -101,29 +101,42 @@ def _rank(
         size = 0
         for i in range(n_items):
             s = score[i]
-            if s < 0.0 or not allowed[i]:
+            # most fall short of the worst that is kept: they are not worth a call; of equal ones the earlier stays
+            if s < 0.0 or not allowed[i] or (size == n and s <= heap_scores[0]):
                 continue
-            if size < n:
-                heap_scores[size], heap_items[size] = s, i
-                size += 1
-                if size == n:
-                    for parent in range(n // 2 - 1, -1, -1):
-                        sift(heap_scores, heap_items, parent, n)
-            elif s > heap_scores[0]:
-                heap_scores[0], heap_items[0] = s, i
-                sift(heap_scores, heap_items, 0, n)
+            size = offer(heap_scores, heap_items, size, s, i)
         if size < n:
             for parent in range(size // 2 - 1, -1, -1):
-                sift(heap_scores, heap_items, parent, size)
+                _sift(heap_scores, heap_items, parent, size)
         # the worst leaves the heap first, so places are filled from the back
         for last in range(size - 1, -1, -1):
             ids[r, last], scores[r, last] = heap_items[0], heap_scores[0]
             heap_scores[0], heap_items[0] = heap_scores[last], heap_items[last]
-            sift(heap_scores, heap_items, 0, last)
+            _sift(heap_scores, heap_items, 0, last)
 
 
 @compiled
-def sift(scores, items, parent, size):
+def offer(scores, items, size, score, item):
+    """
+    Keep an entry if it is among the best of as many as there is place for; returns how many are kept now.
+
+    Of equal scores the earlier item is the better. Full arrays are a heap with the worst entry on top.
+    """
+    n = len(scores)
+    if size < n:
+        scores[size], items[size] = score, item
+        if size + 1 == n:
+            for parent in range(n // 2 - 1, -1, -1):
+                _sift(scores, items, parent, n)
+        return size + 1
+    if score > scores[0] or (score == scores[0] and item < items[0]):
+        scores[0], items[0] = score, item
+        _sift(scores, items, 0, n)
+    return size
+
+
+@compiled
+def _sift(scores, items, parent, size):
     """Restore a heap with the worst entry on top; of equal scores the later item is the worse."""
     while True:
         worst = parent

@@ -22,7 +22,7 @@ from ocular.baselines.base import Baseline, Scores
 from ocular.data.interactions import Adjacency, Interactions, Labels, plain
 from ocular.data.sampling import check_whole
 from ocular.explain.names import client_name, isolated, listed, product_name
-from ocular.scoring import sift
+from ocular.scoring import offer
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
 
@@ -183,7 +183,6 @@ def nearest(rows: sp.csr_array, others: sp.csr_array, k: int, own: bool = False)
 def _nearest_rows(row_ptr, columns, turned_ptr, turned, sizes, own, ids, squares, found, first_row, last_row):  # type: ignore[no-untyped-def]  # Numba infers
     """Fills ids and squares, of cosines: ratios of whole numbers, so that equal ones are equal to the last bit."""
     shared, seen = np.zeros(len(sizes), np.int64), np.empty(len(sizes), np.int32)
-    most = ids.shape[1]
     for r in range(first_row, last_row):
         n = 0
         for column in columns[row_ptr[r] : row_ptr[r + 1]]:
@@ -192,21 +191,13 @@ def _nearest_rows(row_ptr, columns, turned_ptr, turned, sizes, own, ids, squares
                     seen[n] = other
                     n += 1
                 shared[other] += 1
-        size, best_ids, best = 0, ids[r], squares[r]
+        size = 0
         for other in seen[:n]:
             square = shared[other] * shared[other] / ((row_ptr[r + 1] - row_ptr[r]) * sizes[other])
             shared[other] = 0
             if own and other == r:
                 continue
-            if size < most:
-                best[size], best_ids[size] = square, other
-                size += 1
-                if size == most:
-                    for parent in range(most // 2 - 1, -1, -1):
-                        sift(best, best_ids, parent, most)
-            elif square > best[0] or (square == best[0] and other < best_ids[0]):
-                best[0], best_ids[0] = square, other
-                sift(best, best_ids, 0, most)
+            size = offer(squares[r], ids[r], size, square, other)
         found[r] = size
 
 

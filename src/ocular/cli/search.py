@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 SHADES = "░▒▓█"
 WRITTEN = 12  # λ in a heat map with numbers; more would not fit on a line
-DEFAULT_TOL = 1e-4
 ENDS = (("n_coclusters", 1), ("regularization", 0.0))  # beyond which there is nothing
 PATH = click.Path(path_type=Path)
 
@@ -167,7 +166,9 @@ def variant(point: Point, found: SearchResult, before: str = "") -> str:
 
 def tells_tol(found: SearchResult) -> bool:
     """The default alone goes without saying."""
-    return {row.point.tol for row in found.rows} != {DEFAULT_TOL}
+    from ocular.solver.config import FitConfig
+
+    return {row.point.tol for row in found.rows} != {FitConfig.tol}
 
 
 def heat_map_text(found: SearchResult) -> str:

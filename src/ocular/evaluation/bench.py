@@ -38,7 +38,7 @@ class Point:
     regularization: float
     relative: bool = False
     bias: bool = False
-    tol: float = 1e-4
+    tol: float = FitConfig.tol
 
     def __post_init__(self) -> None:
         config = FitConfig(**asdict(self))

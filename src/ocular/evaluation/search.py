@@ -33,6 +33,7 @@ from ocular.errors import ConfigError, FitError
 from ocular.evaluation.bench import Bench, Point, Score, Settings, Task, begin_worker, run_in_worker, whole
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
+from ocular.solver.config import FitConfig
 from ocular.version import __version__
 
 __all__ = ["Grid", "Point", "Row", "SearchResult", "recall_scorer", "search"]
@@ -54,7 +55,7 @@ class Grid:
     regularization: Iterable[float]
     relative: Iterable[bool] = (False,)
     bias: Iterable[bool] = (False,)
-    tol: Iterable[float] = (1e-4,)
+    tol: Iterable[float] = (FitConfig.tol,)
 
     def points(self) -> list[Point]:
         """Every combination once, in order; raises ConfigError where one makes no sense."""

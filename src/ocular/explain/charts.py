@@ -26,6 +26,7 @@ from ocular.explain.drawing import (
     theme_named,
 )
 from ocular.explain.ordering import Group
+from ocular.solver.config import FitConfig
 
 # isort: split
 # after drawing.py, which says what to install where matplotlib is missing
@@ -170,7 +171,7 @@ def plot_search(result: Searched, *, theme: str = "light") -> Figure:
                 axes.add_patch(Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, ec=colors.accent, **style))
         _name_sides(axes, sides, colors)
         name = f"{'R-' * variant[0]}OCuLaR{' with biases' * variant[1]}"
-        if {tol for _, _, tol in variants} != {1e-4}:
+        if {tol for _, _, tol in variants} != {FitConfig.tol}:
             name += f", tol {variant[2]:g}"
         axes.set_title(name, fontsize=10, color=colors.ink)
     panels[0].set_ylabel("co-clusters K", color=colors.ink, fontsize=10)

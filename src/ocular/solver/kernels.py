@@ -101,6 +101,18 @@ def sum_of_logs(p, weights, n, bits):
 
 
 @inlined
+def likelihood(z, neighbours, row_weight, other_weights, background, p, w, bits):
+    """What a block of positives with these affinities adds to Q; fills their probabilities p and weights w."""
+    n = len(neighbours)
+    probabilities(z, n, background, p, bits)
+    known = ZERO
+    for j in range(n):
+        known += z[j]
+        w[j] = row_weight * other_weights[neighbours[j]]
+    return -(known + sum_of_logs(p, w, n, bits))
+
+
+@inlined
 def row_value(
     f, other, other_sum, ridge, neighbours, row_weight, other_weights, background, slopes, gradient, diagonal, scratch
 ):
@@ -117,12 +129,7 @@ def row_value(
         block = neighbours[start : start + BLOCK]
         n = len(block)
         affinities(f, other, block, z)
-        probabilities(z, n, background, p, bits)
-        known = ZERO
-        for j in range(n):
-            known += z[j]
-            w[j] = row_weight * other_weights[block[j]]
-        value -= known + sum_of_logs(p, w, n, bits)
+        value += likelihood(z, block, row_weight, other_weights, background, p, w, bits)
         if slopes:
             for j in range(n):
                 odds = ONE / p[j] - ONE  # e^−z / (1 − e^−z)

@@ -21,8 +21,7 @@ from ocular.solver.kernels import (
     ZERO,
     compiled,
     inlined,
-    probabilities,
-    sum_of_logs,
+    likelihood,
 )
 
 
@@ -57,12 +56,7 @@ def row_likelihood(
             strengths = other_strengths[other_ends[block[j]] : other_ends[block[j] + 1]]
             z[j] = affinity(row, slots[at:], strengths)
             at += len(strengths)
-        probabilities(z, n, background, p, bits)
-        known = ZERO
-        for j in range(n):
-            known += z[j]
-            w[j] = row_weight * other_weights[block[j]]
-        value -= known + sum_of_logs(p, w, n, bits)
+        value += likelihood(z, block, row_weight, other_weights, background, p, w, bits)
         if slopes:
             at = begun
             for j in range(n):
