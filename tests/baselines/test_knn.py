@@ -125,5 +125,11 @@ def test_explains_only_what_it_knows(kind: type[UserKNN] | type[ItemKNN]) -> Non
         model.explain(0, -1)
 
 
+def test_of_equally_near_rows_the_earlier_counts_even_if_it_is_met_later() -> None:
+    """Row 0 meets row 2 at its first column and row 1 only at its second; both are equally near."""
+    rows = sp.csr_array(np.array([[1, 1], [0, 1], [1, 0]]))
+    assert nearest(rows, rows, 1, own=True)[[0]].indices.tolist() == [1]
+
+
 def test_no_other_rows_to_be_near_to() -> None:
     assert nearest(sp.csr_array(np.ones((1, 3), dtype=np.float32)), sp.csr_array((4, 3), dtype=np.float32), 2).nnz == 0

@@ -24,6 +24,12 @@ def market() -> Interactions:
     return planted(120, 60, 4, overlap=0.4, density=0.7, noise=0.02, seed=3).interactions
 
 
+def test_a_method_given_by_name_is_tuned_unless_told_otherwise(market: Interactions) -> None:
+    tuned, plain = (compare(market, ["user-knn"], instances=1, tune=tune, M=10) for tune in ("validation", "none"))
+    assert tuned.results[0].parameters in protocol.SETTINGS["user-knn"]
+    assert plain.results[0].parameters == {}
+
+
 def test_every_method_sees_the_same_instances(market: Interactions) -> None:
     found = compare(market, [Method("ocular", [SMALL]), "popularity"], instances=2, M=(10, 5), seed=7)
     assert (found.tuned_on, found.metric, found.M) == ("validation", "recall", 10)
