@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -230,6 +231,22 @@ def test_any_number_of_threads_gives_the_same_bytes(run: Run, variant: str) -> N
     data = skewed(300, 150, 4000, seed=1)
     one, two, three = (state_bytes(run(data, replace(VARIANTS[variant], n_threads=n), 8)) for n in (1, 2, 3))
     assert one == two == three
+
+
+@pytest.mark.parametrize("make", BACKENDS)
+@pytest.mark.parametrize("sweeps", [2, 40])  # in the end rows stand still, and what is kept of them is old
+def test_going_on_from_a_state_gives_the_same_bytes(make: Callable[..., Backend], sweeps: int) -> None:
+    data, config = data_of(R), replace(PLAIN, init="seeds", n_coclusters=60)
+    going, resumed = make(data, config), make(data, config)
+    going.start(initial_state(data, config))
+    for _ in range(sweeps):
+        going.sweep()
+    resumed.start(deepcopy(going.state()))
+    for _ in range(3):
+        assert going.sweep() == resumed.sweep()
+        assert state_bytes(dense(going.state())) == state_bytes(dense(resumed.state()))
+    going.close()
+    resumed.close()
 
 
 def test_the_seed_decides(run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +16,13 @@ from ocular.solver.pool import RowPool
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
 SUM_BLOCK = 1024  # rows
 # Share of the dense kernel's work from which on the sparse one is slower, though it does nothing needless
-SPARSE = 0.06
-STAY = 2.0  # sparse memberships stay so up to this multiple of it: going over takes as long as some sweeps
+SPARSE = 0.1
+PER_POSITIVE = 8  # what the sparse kernel does for each positive anyway, as a number of memberships
+STAY = 1.5  # sparse memberships stay so up to this multiple of it: going over takes as long as some sweeps
 GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take
 
 
-def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
     n_rows, width = table.shape
     blocks = np.empty((2, -(-n_rows // SUM_BLOCK), width))
@@ -32,14 +32,14 @@ def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float64], NDA
     else:
         pool.run_chunks(sparse_kernels.sum_sparse_columns, pairwise(starts), *_arrays(table), blocks, SUM_BLOCK)
     sums, squares = blocks.sum(axis=1)
-    return sums, squares
+    return sums.astype(np.float32), squares
 
 
 def step_rows(
     pool: RowPool,
     config: FitConfig,
-    rows: Factors,
-    other: Factors,
+    rows: NDArray[np.float32],
+    other: NDArray[np.float32],
     other_sum: NDArray[np.float32],
     positives: Adjacency,
     row_weights: NDArray[np.float32],
@@ -49,43 +49,51 @@ def step_rows(
     bias: float,
     *,
     bias_column: int,
-) -> Factors:
-    """
-    One line-searched step for every row; `values` gets each row's share of Q.
-
-    Dense rows are changed in place. Sparse ones, of sparse others, are new arrays.
-    """
+) -> None:
+    """One line-searched step for every row, in place; `values` gets each row's share of Q."""
     ridge = np.zeros(config.width, dtype=np.float32)
     free = np.zeros(config.width, dtype=np.float32)
     ridge[: config.n_coclusters] = config.regularization
     free[: config.n_coclusters] = 1.0
     if config.bias:
         free[bias_column] = 1.0
+    pool.run(
+        kernels.update_rows, positives, rows, other, other_sum, positives.indptr, positives.indices, row_weights,
+        other_weights, ridge, free, np.float32(config.background + bias), steps, values, np.float32(config.beta),
+        config.sigma, config.line_search == "scaled",
+    )  # fmt: skip
+
+
+def step_sparse_rows(
+    pool: RowPool,
+    config: FitConfig,
+    rows: sp.csr_array,
+    other: sp.csr_array,
+    affinities: NDArray[np.float32],
+    other_sum: NDArray[np.float32],
+    positives: Adjacency,
+    row_weights: NDArray[np.float32],
+    other_weights: NDArray[np.float32],
+    steps: NDArray[np.float32],
+    values: NDArray[np.float64],
+) -> sp.csr_array:
+    """The same for sparse rows, which are new, and with the affinities of the positives, changed in place."""
+    sizes, old, others = np.zeros(len(positives), dtype=np.int64), _arrays(rows), _arrays(other)
     problem = (
-        other_sum, positives.indptr, positives.indices, row_weights, other_weights, ridge, free,
-        np.float32(config.background + bias), steps, values, np.float32(config.beta), config.sigma,
+        other_sum, positives.indptr, positives.indices, row_weights, other_weights, np.float32(config.regularization),
+        np.float32(config.background), steps, values, np.float32(config.beta), config.sigma,
         config.line_search == "scaled",
     )  # fmt: skip
-    if isinstance(rows, sp.csr_array) and isinstance(other, sp.csr_array):
-        return _step_sparse_rows(pool, positives, rows, other, *problem)
-    pool.run(kernels.update_rows, positives, rows, other, *problem)
-    return rows
-
-
-def _step_sparse_rows(
-    pool: RowPool, positives: Adjacency, rows: sp.csr_array, other: sp.csr_array, *problem: Any
-) -> sp.csr_array:
-    sizes, old, others = np.zeros(len(positives), dtype=np.int64), _arrays(rows), _arrays(other)
-    parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # new rows, by the first
+    parts: dict[int, tuple[NDArray[np.uint32], NDArray[np.float32]]] = {}  # new rows, by the first
 
     def step(first: int, last: int) -> None:
         while first < last:
             room = int(GROWTH * (rows.indptr[last] - rows.indptr[first])) + rows.shape[1]  # enough for one row at least
-            columns, strengths = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-            done, taken = sparse_kernels.update_sparse_rows(  # type: ignore[call-arg]
-                *old, *others, *problem, columns, strengths, sizes, first, last
+            columns, strengths = np.empty(room, dtype=np.uint32), np.empty(room, dtype=np.float32)
+            done, taken = sparse_kernels.update_sparse_rows(
+                *old, *others, affinities, *problem, columns, strengths, sizes, first, last
             )  # fmt: skip
-            parts[first] = columns[:taken].copy(), strengths[:taken].copy()
+            parts[first] = columns[:taken], strengths[:taken]
             first = done
 
     pool.run(step, positives)
@@ -93,12 +101,13 @@ def _step_sparse_rows(
     ends = np.concatenate([[0], np.cumsum(sizes)])
     if ends[-1] < 2**31:
         ends = ends.astype(np.int32)  # else SciPy would give the columns 8 bytes each, too
-    return sp.csr_array((strengths, columns, ends), shape=rows.shape)
+    return sp.csr_array((strengths, columns.view(np.int32), ends), shape=rows.shape)
 
 
-def _arrays(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+def _arrays(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float32]]:
     """Always of the same types: a kernel is compiled for each combination of them."""
-    return factors.indptr.astype(np.int64), factors.indices.astype(np.int32, copy=False), factors.data
+    columns = factors.indices.astype(np.int32, copy=False).view(np.uint32)  # without a sign, which Numba would look at
+    return factors.indptr.astype(np.int64), columns, factors.data
 
 
 def _dense(factors: Factors) -> NDArray[np.float32]:
@@ -128,9 +137,11 @@ class CpuBackend:
         self._user_values = np.empty(interactions.n_users)
         self._item_values = np.empty(interactions.n_items)
         self._n_unknown = interactions.n_users * interactions.n_items - interactions.nnz
+        self._interactions = interactions
 
     def start(self, state: State) -> None:
         self._state = state
+        self._affinities: NDArray[np.float32] | None = None  # of all positives, by user, while memberships are sparse
 
     def state(self) -> State:
         return self._state
@@ -139,33 +150,55 @@ class CpuBackend:
         self._pool.close()
 
     def sweep(self) -> float:
-        s, config = self._state, self._config
-        limit = self._sparse if isinstance(s.user_factors, np.ndarray) else STAY * self._sparse
-        kept = sp.csr_array if limit > 0 and self.share_of_work() < limit else _dense
-        s.user_factors, s.item_factors = kept(s.user_factors), kept(s.item_factors)
+        s, config, pool = self._state, self._config, self._pool
+        self._choose_format()
         if config.bias:
             s.bias = self._updated_bias()
-        user_sum = column_sums(s.user_factors, self._pool)[0].astype(np.float32)
-        s.item_factors = step_rows(
-            self._pool, config, s.item_factors, s.user_factors, user_sum, self._by_item, self._item_weights,
-            self._user_weights, s.item_steps, self._item_values, s.bias, bias_column=config.n_coclusters + 1,
-        )  # fmt: skip
-        item_sum, item_squares = column_sums(s.item_factors, self._pool)
-        s.user_factors = step_rows(
-            self._pool, config, s.user_factors, s.item_factors, item_sum.astype(np.float32), self._by_user,
-            self._user_weights, self._item_weights, s.user_steps, self._user_values, s.bias,
-            bias_column=config.n_coclusters,
-        )  # fmt: skip
+        items = self._by_item, self._item_weights, self._user_weights, s.item_steps, self._item_values
+        users = self._by_user, self._user_weights, self._item_weights, s.user_steps, self._user_values
+        user_sum, _ = column_sums(s.user_factors, pool)
+        if self._affinities is None:
+            step_rows(
+                pool, config, s.item_factors, s.user_factors, user_sum, *items, s.bias,
+                bias_column=config.n_coclusters + 1,
+            )  # fmt: skip
+        else:
+            z = self._affinities[self._interactions.pairs_by_item]
+            s.item_factors = step_sparse_rows(pool, config, s.item_factors, s.user_factors, z, user_sum, *items)
+            self._affinities[self._interactions.pairs_by_item] = z
+        item_sum, item_squares = column_sums(s.item_factors, pool)
+        if self._affinities is None:
+            step_rows(
+                pool, config, s.user_factors, s.item_factors, item_sum, *users, s.bias, bias_column=config.n_coclusters
+            )
+        else:
+            s.user_factors = step_sparse_rows(
+                pool, config, s.user_factors, s.item_factors, self._affinities, item_sum, *users
+            )
         penalty = float(item_squares[: config.n_coclusters].sum())
         likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
         return likelihood + config.regularization * penalty
 
-    def share_of_work(self) -> float:
-        """What the sparse kernel would do of the dense one's multiplications."""
+    def _choose_format(self) -> None:
+        """Dense or sparse memberships, whichever the next sweep is faster with."""
         s = self._state
+        limit = self._sparse if isinstance(s.user_factors, np.ndarray) else STAY * self._sparse
+        if limit == 0 or self.share_of_work() >= limit:
+            s.user_factors, s.item_factors, self._affinities = _dense(s.user_factors), _dense(s.item_factors), None
+        elif self._affinities is None:
+            s.user_factors, s.item_factors = sp.csr_array(s.user_factors), sp.csr_array(s.item_factors)
+            self._affinities = np.empty(len(self._by_user.indices), dtype=np.float32)
+            self._pool.run(
+                sparse_kernels.sparse_affinities, self._by_user, *_arrays(s.user_factors), *_arrays(s.item_factors),
+                s.user_factors.shape[1], self._by_user.indptr, self._by_user.indices, self._affinities,
+            )  # fmt: skip
+
+    def share_of_work(self) -> float:
+        """What the sparse kernel would do, relative to the dense one's multiplications."""
+        s, nnz = self._state, int(self._by_user.indptr[-1])
         sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
         work = sum(int(_row_sizes(*side, self._pool) @ side[1].degrees) for side in sides)
-        return work / max(2 * self._config.n_coclusters * int(self._by_user.indptr[-1]), 1)
+        return (work / max(2 * nnz, 1) + PER_POSITIVE) / self._config.n_coclusters
 
     def _updated_bias(self) -> float:
         """One EM step of the overall bias, as in `objective.updated_bias`."""
@@ -201,7 +234,7 @@ def fold_in(
         rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
         if config.bias:
             rows[:, K + 1] = BIAS_COLUMN
-        item_sum = column_sums(item_factors, pool)[0].astype(np.float32)
+        item_sum, _ = column_sums(item_factors, pool)
         moving = np.arange(len(rows))
         for _ in range(FOLD_IN_STEPS):
             # each row goes on until it stands still by itself, so that its result does not depend on the others

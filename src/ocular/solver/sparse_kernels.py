@@ -2,9 +2,9 @@
 The row update of kernels.py over sparse memberships: its cost follows the non-zeros, not K.
 
 It is exact. A co-cluster that neither the row nor any of its neighbours is in has a gradient of at least 0 at
-membership 0, so the row stays out of it: only the others, the active ones, are ever looked at. Memberships are CSR
-arrays (ends, columns, strengths). A row numbers its active co-clusters from 0 and copies its neighbours' memberships
-with these numbers: all passes of the line search then run over memory that is contiguous or in the first cache.
+membership 0, so the row stays out of it; and so it does where it is not a member and the gradient is not negative.
+Only the others, the movers, are stepped. Memberships are CSR arrays (ends, columns, strengths). The affinity of every
+positive is kept from one half-sweep to the next: a row begins with the slopes, and each trial is one pass more.
 """
 
 import numpy as np
@@ -23,59 +23,69 @@ from ocular.solver.kernels import (
     inlined,
     likelihood,
 )
+from ocular.solver.prefetch import LINE, prefetch
+
+AHEAD = 2  # neighbours
+TINY = np.float32(1e-30)
 
 
 # Not reordered: the compiler would turn the sum into gather instructions, which take longer than single loads.
 @njit(nogil=True, fastmath={"contract"}, forceinline=True, error_model="numpy")
-def affinity(row, slots, strengths):
-    """Σ row[slots] · strengths, in four sums, so that none waits for the one before."""
+def affinity(row, columns, strengths):
+    """Σ row[columns] · strengths, in four sums, so that none waits for the one before."""
     n = len(strengths)
     s0, s1, s2, s3 = ZERO, ZERO, ZERO, ZERO
     for a in range(0, n - n % 4, 4):
-        s0 += row[slots[a]] * strengths[a]
-        s1 += row[slots[a + 1]] * strengths[a + 1]
-        s2 += row[slots[a + 2]] * strengths[a + 2]
-        s3 += row[slots[a + 3]] * strengths[a + 3]
+        s0 += row[columns[a]] * strengths[a]
+        s1 += row[columns[a + 1]] * strengths[a + 1]
+        s2 += row[columns[a + 2]] * strengths[a + 2]
+        s3 += row[columns[a + 3]] * strengths[a + 3]
     for a in range(n - n % 4, n):
-        s0 += row[slots[a]] * strengths[a]
+        s0 += row[columns[a]] * strengths[a]
     return (s0 + s1) + (s2 + s3)
 
 
 @inlined
-def row_likelihood(
-    row, slots, other_ends, other_strengths, neighbours, row_weight, other_weights, background, slopes, gradient,
-    diagonal, scratch,
+def await_row(other_ends, other_columns, other_strengths, neighbours, j):
+    """Its first two cache lines; the others the processor guesses."""
+    at = other_ends[neighbours[min(j, len(neighbours) - 1)]]
+    prefetch(other_columns, at)
+    prefetch(other_strengths, at)
+    prefetch(other_columns, at + LINE)
+    prefetch(other_strengths, at + LINE)
+
+
+@inlined
+def affinities(row, other_ends, other_columns, other_strengths, neighbours, z):
+    """z[j] = ⟨row, other[neighbours[j]]⟩."""
+    for j in range(len(neighbours)):
+        await_row(other_ends, other_columns, other_strengths, neighbours, j + AHEAD)
+        first, last = other_ends[neighbours[j]], other_ends[neighbours[j] + 1]
+        z[j] = affinity(row, other_columns[first:last], other_strengths[first:last])
+
+
+@compiled
+def sparse_affinities(
+    row_ends, row_columns, row_strengths, other_ends, other_columns, other_strengths, K, indptr, indices, z,
+    first_row, last_row,
 ):  # fmt: skip
-    """What the positives add to Q with these memberships and, where `slopes` is true, to gradient and diagonal."""
-    z, p, w, bits = scratch
-    value, at = 0.0, 0
-    for start in range(0, len(neighbours), BLOCK):
-        block, begun = neighbours[start : start + BLOCK], at
-        n = len(block)
-        for j in range(n):
-            strengths = other_strengths[other_ends[block[j]] : other_ends[block[j] + 1]]
-            z[j] = affinity(row, slots[at:], strengths)
-            at += len(strengths)
-        value += likelihood(z, block, row_weight, other_weights, background, p, w, bits)
-        if slopes:
-            at = begun
-            for j in range(n):
-                odds = ONE / p[j] - ONE
-                pull, curvature = ONE + w[j] * odds, w[j] * odds * (ONE + odds)
-                for a in range(other_ends[block[j]], other_ends[block[j] + 1]):
-                    g = other_strengths[a]
-                    gradient[slots[at]] -= pull * g
-                    diagonal[slots[at]] += curvature * g * g
-                    at += 1
-    return value
+    """z of all positives of the rows, with the same bits as update_sparse_rows leaves there."""
+    row = np.zeros(K, np.float32)
+    for r in range(first_row, last_row):
+        for a in range(row_ends[r], row_ends[r + 1]):
+            row[row_columns[a]] = row_strengths[a]
+        there = slice(indptr[r], indptr[r + 1])
+        affinities(row, other_ends, other_columns, other_strengths, indices[there], z[there])
+        for a in range(row_ends[r], row_ends[r + 1]):
+            row[row_columns[a]] = ZERO
 
 
 @compiled
 def update_sparse_rows(
     row_ends, row_columns, row_strengths,  # the rows as they are, CSR
     other_ends, other_columns, other_strengths,  # the other side, CSR
-    other_sum, indptr, indices, row_weights, other_weights, ridge, _free, background, steps, values, beta, sigma,
-    scaled,
+    affinity_of,  # (nnz,) of each positive of the rows; updated in place
+    other_sum, indptr, indices, row_weights, other_weights, penalty, background, steps, values, beta, sigma, scaled,
     new_columns, new_strengths, new_sizes,  # out: the new rows one after the other, and (n_rows,) how long each is
     first_row, last_row,
 ):  # fmt: skip
@@ -86,49 +96,50 @@ def update_sparse_rows(
     how much of that place is taken.
     """
     K, room, taken = len(other_sum), len(new_columns), 0
-    penalty = ridge[0]  # there are no biases here: all columns are memberships, and free
-    floats = np.empty((3, BLOCK), np.float32)
-    scratch = (floats[0], floats[1], floats[2], np.empty(BLOCK, np.int32))
-    active, slot_of = np.empty(K + 1, np.int32), np.full(K, -1, np.int32)  # column of each slot, and back
-    f, there, total = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    gradient, diagonal, slots = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(1, np.int32)
+    p, w, bits = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
+    row, slopes = np.zeros(K, np.float32), np.zeros((K, 2), np.float32)  # by column: place; gradient and curvature
+    active = np.empty(K + 1, np.uint32)
+    movers, f, there = np.empty(K, np.uint32), np.empty(K, np.float32), np.empty(K, np.float32)
+    total, gradient, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
+    trial = np.empty(1, np.float32)
     for r in range(first_row, last_row):
-        neighbours, needed = indices[indptr[r] : indptr[r + 1]], 0
-        for j in neighbours:
-            needed += other_ends[j + 1] - other_ends[j]
-        if needed > len(slots):
-            slots = np.empty(2 * needed, np.int32)
+        first, last, weight = indptr[r], indptr[r + 1], row_weights[r]
+        neighbours, z = indices[first:last], affinity_of[first:last]
+        if len(neighbours) > len(trial):
+            trial = np.empty(2 * len(neighbours), np.float32)
 
-        n_active = 0
+        n_active, here = 0, 0.0
         for a in range(row_ends[r], row_ends[r + 1]):
-            active[n_active], slot_of[row_columns[a]], f[n_active] = row_columns[a], n_active, row_strengths[a]
+            k = row_columns[a]
+            active[n_active], row[k], slopes[k, 0] = k, row_strengths[a], TINY
             n_active += 1
-        n_own, at = n_active, 0
-        for j in neighbours:
-            for k in other_columns[other_ends[j] : other_ends[j + 1]]:
-                slot = slot_of[k]
-                new = slot < 0  # without a branch, which nobody could predict
-                slot = n_active if new else slot
-                active[n_active], slot_of[k], slots[at] = k, slot, slot
-                n_active += new
-                at += 1
-        f[n_own:n_active] = ZERO
-        here = 0.0
-        for a in range(n_active):
-            k = active[a]
-            slot_of[k] = -1
-            total[a] = other_sum[k]
-        for a in range(n_active):
-            gradient[a], diagonal[a] = total[a] + TWO * penalty * f[a], TWO * penalty
-            here += np.float64(f[a]) * np.float64(total[a] + penalty * f[a])
+        for start in range(0, len(neighbours), BLOCK):
+            block = neighbours[start : start + BLOCK]
+            here += likelihood(z[start:], block, weight, other_weights, background, p, w, bits)
+            for j in range(len(block)):
+                await_row(other_ends, other_columns, other_strengths, neighbours, start + j + AHEAD)
+                odds = ONE / p[j] - ONE
+                pull, curvature = ONE + w[j] * odds, w[j] * odds * (ONE + odds)
+                for a in range(other_ends[block[j]], other_ends[block[j] + 1]):
+                    k, g = other_columns[a], other_strengths[a]
+                    active[n_active] = k
+                    n_active += slopes[k, 0] == ZERO  # without a branch, which nobody could predict
+                    slopes[k, 0] += pull * g
+                    slopes[k, 1] += curvature * g * g
         if taken + n_active > room:
             return r, taken
-        here += row_likelihood(
-            f, slots, other_ends, other_strengths, neighbours, row_weights[r], other_weights, background, True,
-            gradient, diagonal, scratch,
-        )  # fmt: skip
+        n = 0
         for a in range(n_active):
-            diagonal[a] = gradient[a] / max(diagonal[a], MIN_CURVATURE) if scaled else gradient[a]  # now the direction
+            k = active[a]
+            slope = other_sum[k] + TWO * penalty * row[k] - slopes[k, 0]
+            if (row[k] > ZERO) | (slope < ZERO):
+                movers[n], f[n], total[n], gradient[n], direction[n] = k, row[k], other_sum[k], slope, slopes[k, 1]
+                n += 1
+            slopes[k, 0], slopes[k, 1] = ZERO, ZERO
+        for a in range(n):
+            here += np.float64(f[a]) * np.float64(total[a] + penalty * f[a])
+            curvature = max(direction[a] + TWO * penalty, MIN_CURVATURE)
+            direction[a] = gradient[a] / curvature if scaled else gradient[a]
 
         size = steps[r] if scaled else beta
         enlarge, moved = True, False
@@ -136,16 +147,18 @@ def update_sparse_rows(
         steps[r] = ONE
         while size > MIN_STEP:
             slope, value = 0.0, 0.0
-            for a in range(n_active):
-                there[a] = max(f[a] - size * diagonal[a], ZERO)
+            for a in range(n):
+                there[a] = max(f[a] - size * direction[a], ZERO)
                 slope += np.float64(gradient[a]) * np.float64(there[a] - f[a])
                 value += np.float64(there[a]) * np.float64(total[a] + penalty * there[a])
             if -slope <= RESOLUTION * abs(here):
                 break
-            value += row_likelihood(
-                there, slots, other_ends, other_strengths, neighbours, row_weights[r], other_weights, background,
-                False, gradient, diagonal, scratch,
-            )  # fmt: skip
+            for a in range(n):
+                row[movers[a]] = there[a]
+            affinities(row, other_ends, other_columns, other_strengths, neighbours, trial)
+            for start in range(0, len(neighbours), BLOCK):
+                block = neighbours[start : start + BLOCK]
+                value += likelihood(trial[start:], block, weight, other_weights, background, p, w, bits)
             if value - here <= sigma * slope:
                 moved = True
                 values[r] = value
@@ -154,11 +167,16 @@ def update_sparse_rows(
             size *= beta
             enlarge = False
 
-        row, begun = there if moved else f, taken
-        for a in range(n_active):
-            if row[a] > ZERO:
-                new_columns[taken], new_strengths[taken] = active[a], row[a]
-                taken += 1
+        if not moved:
+            for a in range(n):
+                there[a], row[movers[a]] = f[a], f[a]
+            affinities(row, other_ends, other_columns, other_strengths, neighbours, trial)
+        z[:] = trial[: len(neighbours)]
+        begun = taken
+        for a in range(n):
+            row[movers[a]] = ZERO
+            new_columns[taken], new_strengths[taken] = movers[a], there[a]
+            taken += there[a] > ZERO
         new_sizes[r] = taken - begun
     return last_row, taken
 
