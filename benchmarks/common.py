@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from ocular.data.datasets import citeulike, movielens
 from ocular.data.interactions import Interactions
 
@@ -22,10 +24,14 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def add_data_option(arguments: argparse.ArgumentParser) -> None:
+def add_data_option(arguments: argparse.ArgumentParser, *, required: bool = True) -> None:
     folder = os.environ.get("OCULAR_DATA")
     arguments.add_argument(
-        "--data", type=Path, default=folder, required=folder is None, help="folder with movielens-1m and citeulike-a"
+        "--data",
+        type=Path,
+        default=folder,
+        required=required and folder is None,
+        help="folder with movielens-1m and citeulike-a",
     )
 
 
@@ -65,3 +71,9 @@ def save(name: str, results: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
     print(f"written to benchmarks/results/{path.name}")
+
+
+def save_plot(name: str, figure: Figure) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
+    print(f"drawn in benchmarks/results/{name}.svg")

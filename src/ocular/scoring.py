@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency
 from ocular.solver.pool import RowPool
 
+OWNED = np.float32(-1)  # below every affinity
+
 compiled = njit(nogil=True, cache=True)
 
 
@@ -29,7 +31,8 @@ class Scorer:
         self._place = np.empty_like(self._order)
         self._place[self._order] = np.arange(len(self._order), dtype=np.int32)
         members = item_factors[self._order].tocsc()
-        self._members = members.indptr.astype(np.int64), members.indices.astype(np.int32), members.data
+        # indices without a sign, which Numba would look at
+        self._members = members.indptr.astype(np.int64), members.indices.astype(np.uint32), members.data
         self._base = item_base[self._order]
         self._n_threads = n_threads
 
@@ -97,14 +100,15 @@ def _rank(
             for b in range(member_ptr[c], member_ptr[c + 1]):
                 score[members[b]] += strengths[a] * member_strengths[b]
         for a in range(owned_ptr[r], owned_ptr[r + 1]):
-            score[place[owned[a]]] = -1.0
-        size = 0
+            score[place[owned[a]]] = OWNED
+        size, worst = 0, OWNED
         for i in range(n_items):
-            s = score[i]
             # most fall short of the worst that is kept: they are not worth a call; of equal ones the earlier stays
-            if s < 0.0 or not allowed[i] or (size == n and s <= heap_scores[0]):
+            if score[i] <= worst or not allowed[i]:
                 continue
-            size = offer(heap_scores, heap_items, size, s, i)
+            size = offer(heap_scores, heap_items, size, score[i], i)
+            if size == n:
+                worst = heap_scores[0]
         if size < n:
             for parent in range(size // 2 - 1, -1, -1):
                 _sift(heap_scores, heap_items, parent, size)
