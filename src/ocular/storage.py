@@ -17,6 +17,7 @@ from typing import IO, Any
 from ocular.errors import ArtifactError
 
 A_DAY = 24 * 3600
+FORMULA = tuple("=+-@\t\r\n")
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -48,6 +49,16 @@ def write_table(path: Path, table: Any) -> None:
     """A polars frame as .csv or .parquet, by the name of the file."""
     content = table_bytes(table, path.suffix)
     write_file(path, lambda file: file.write(content))
+
+
+def inert(value: Any) -> Any:
+    """
+    Text that a spreadsheet would take for a formula is marked as text; numbers stay numbers.
+
+    >>> inert("=1+1"), inert(-2.5), inert("Acme")
+    ("'=1+1", -2.5, 'Acme')
+    """
+    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(FORMULA) else value
 
 
 def table_bytes(table: Any, suffix: str) -> bytes:

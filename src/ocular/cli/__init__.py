@@ -15,7 +15,9 @@ from ocular.cli.fit import fit
 from ocular.cli.present import Notes, as_options
 from ocular.cli.recommend import recommend
 from ocular.cli.search import search
+from ocular.cli.serve import serve
 from ocular.cli.synth import synth
+from ocular.cli.users import users
 from ocular.errors import OcularError
 from ocular.version import __version__
 
@@ -33,7 +35,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, explain, coclusters, evaluate, search, synth, demo):
+for command in (fit, recommend, explain, coclusters, evaluate, search, synth, demo, serve, users):
     cli.add_command(command)
 
 

@@ -14,10 +14,9 @@ from typing import Any
 import click
 
 from ocular.explain.names import one_line
-from ocular.storage import write_file
+from ocular.storage import inert, write_file
 
 Row = dict[str, Any]
-FORMULA = tuple("=+-@\t\r")
 
 # what the library calls its parameters, and what the user typed
 OPTIONS = {
@@ -79,13 +78,8 @@ def _csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: inert(value) for name, value in row.items()} for row in rows)
     return out.getvalue().rstrip("\n")
-
-
-def _inert(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula is marked as text."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
 
 
 def _table(rows: Sequence[Row]) -> str:

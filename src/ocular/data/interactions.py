@@ -268,18 +268,18 @@ class Interactions:
 
     def user_index(self, name: Any) -> int:
         """The row of a client; an unknown one raises with the nearest names."""
-        return _find(name, self._user_rows, "client")
+        return _find(name, self.user_rows, "client")
 
     def item_index(self, name: Any) -> int:
         """The row of a product; an unknown one raises with the nearest names."""
-        return _find(name, self._item_rows, "product")
+        return _find(name, self.item_rows, "product")
 
     @cached_property
-    def _user_rows(self) -> dict[str, int]:
+    def user_rows(self) -> dict[str, int]:
         return {str(label): row for row, label in enumerate(self.user_labels)}
 
     @cached_property
-    def _item_rows(self) -> dict[str, int]:
+    def item_rows(self) -> dict[str, int]:
         return {str(label): row for row, label in enumerate(self.item_labels)}
 
     def fingerprint(self) -> str:

@@ -1,0 +1,50 @@
+"""ocular serve: the application for people who sell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+DATABASE = "sqlite:///ocular.db"
+database_option = click.option(
+    "--db", default=DATABASE, show_default=True, envvar="OCULAR_DB", help="sqlite:///FILE or postgresql://…"
+)
+
+
+@click.command(short_help="Serve recommendations, reasons and prices to people who sell.")
+@click.argument("models", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@database_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--names", type=click.Choice(["everybody", "team", "nobody"]), default="team", show_default=True,
+    help="Who reads the names of other clients in a rationale.",
+)  # fmt: skip
+@click.option("--insecure", is_flag=True, help="Cookies without TLS: for a try on your own machine.")
+def serve(models: Path, db: str, host: str, port: int, names: str, insecure: bool) -> None:
+    """
+    Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
+
+    \b
+    ocular users add maria --role admin
+    ocular serve models --db postgresql://ocular@localhost/ocular
+    """
+    need_web()
+    import uvicorn
+
+    from ocular.web.app import create_app
+    from ocular.web.settings import Names, Settings
+
+    app = create_app(Settings(models, db, names=Names(names), secure=not insecure))
+    uvicorn.run(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
+
+
+def need_web() -> None:
+    from importlib.util import find_spec
+
+    from ocular.errors import MissingExtraError
+
+    missing = [name for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(f"the application needs {', '.join(missing)}; pip install 'ocular-rec[web]'")

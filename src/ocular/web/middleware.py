@@ -1,0 +1,115 @@
+"""What holds for every request: its size, where it comes from, the headers of the answer, a line in the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from typing import Any
+
+from prometheus_client import Counter, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ocular.web.settings import Settings
+
+_log = logging.getLogger("ocular.web.requests")
+
+REQUESTS = Counter("ocular_requests_total", "Requests by route and status.", ["method", "route", "status"])
+SECONDS = Histogram(
+    "ocular_request_seconds",
+    "How long answers took.",
+    ["route"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 5),
+)
+SAFE = {"GET", "HEAD", "OPTIONS"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class TooLargeError(Exception):
+    pass
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, number, status = time.perf_counter(), uuid.uuid4().hex[:12], 500
+        headers, taken, answered = Headers(scope=scope), 0, False
+        most = self._settings.largest_body
+
+        async def measured() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > most:
+                raise TooLargeError
+            return message
+
+        async def labelled(message: Message) -> None:
+            nonlocal status, answered
+            if message["type"] == "http.response.start":
+                status, answered = message["status"], True
+                found = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    found.setdefault(name, value)
+                if not scope["path"].startswith("/static/"):
+                    found.setdefault("cache-control", "no-store")
+                if self._settings.secure:
+                    found.setdefault("strict-transport-security", "max-age=31536000")
+                found["x-request-id"] = number
+            await send(message)
+
+        try:
+            if _declared(headers) > most:
+                raise TooLargeError
+            if scope["method"] not in SAFE and _foreign(headers):
+                await JSONResponse({"error": "this request comes from another site"}, 403)(scope, receive, labelled)
+            else:
+                await self._app(scope, measured, labelled)
+        except TooLargeError:
+            if not answered:
+                await JSONResponse({"error": f"expected at most {most:,} bytes"}, 413)(scope, receive, labelled)
+        finally:
+            self._count(scope, status, time.perf_counter() - begun, number)
+
+    @staticmethod
+    def _count(scope: Scope, status: int, took: float, number: str) -> None:
+        route = getattr(scope.get("route"), "path", "none")  # not the address itself: that may hold a client's name
+        REQUESTS.labels(scope["method"], route, str(status)).inc()
+        SECONDS.labels(route).observe(took)
+        client: Any = scope.get("client")
+        _log.info(
+            json.dumps({"request": number, "method": scope["method"], "route": route, "status": status,
+                        "milliseconds": round(took * 1e3, 1), "address": client[0] if client else None})
+        )  # fmt: skip
+
+
+def _declared(headers: Headers) -> int:
+    length = headers.get("content-length", "0")
+    return int(length) if length.isdecimal() else 0
+
+
+def _foreign(headers: Headers) -> bool:
+    """Sent by a page of another site; programs say nothing of sites."""
+    origin = headers.get("origin")
+    if origin is not None:
+        return origin.partition("//")[2] != headers.get("host")
+    return headers.get("sec-fetch-site", "none") not in {"same-origin", "none"}

@@ -1,0 +1,28 @@
+"""How the application is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+
+
+class Names(StrEnum):
+    """Who reads the names of other clients in a rationale."""
+
+    EVERYBODY = "everybody"
+    TEAM = "team"  # those of clients of one's own team
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Settings:
+    models: Path  # a folder of models, or one model
+    database: str = "sqlite:///ocular.db"
+    names: Names = Names.TEAM
+    secure: bool = True  # cookies only over TLS; False for a try on one's own machine
+    lifetime: timedelta = timedelta(hours=12)  # of a session
+    idle: timedelta = timedelta(hours=2)  # after which a session ends
+    watch: float = 5.0  # seconds between two looks for a new model
+    largest_body: int = 2_000_000  # bytes of a request

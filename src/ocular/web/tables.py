@@ -1,0 +1,133 @@
+"""What the application keeps: people, sessions, assignments, feedback and who did what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import DateTime, ForeignKey, Index, String, Text, TypeDecorator
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # characters
+
+
+class Role(StrEnum):
+    SELLER = "seller"
+    MANAGER = "manager"
+    ADMIN = "admin"
+
+
+class Verdict(StrEnum):
+    PURSUE = "pursue"
+    NOT_RELEVANT = "not relevant"
+    WON = "won"
+    LOST = "lost"
+
+
+CLOSED = frozenset({Verdict.NOT_RELEVANT, Verdict.WON, Verdict.LOST})
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC. SQLite forgets the zone; it is put back here."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:  # noqa: ARG002
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class User(Base):
+    __tablename__ = "users"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME), unique=True)  # to sign in with, lower case
+    full_name: Mapped[str] = mapped_column(String(NAME))
+    role: Mapped[str] = mapped_column(String(16))
+    team: Mapped[str] = mapped_column(String(NAME), default="")
+    password: Mapped[str] = mapped_column(String(200))  # an argon2id hash
+    active: Mapped[bool] = mapped_column(default=True)
+    created: Mapped[datetime] = mapped_column(Moment, default=now)
+
+
+class Session(Base):
+    """One browser that is signed in. The cookie itself is not kept, only its digest."""
+
+    __tablename__ = "sessions"
+    digest: Mapped[str] = mapped_column(String(DIGEST), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    csrf: Mapped[str] = mapped_column(String(DIGEST))
+    address: Mapped[str] = mapped_column(String(NAME))
+    created: Mapped[datetime] = mapped_column(Moment, default=now)
+    seen: Mapped[datetime] = mapped_column(Moment, default=now)
+    user: Mapped[User] = relationship(lazy="joined")
+
+
+class Token(Base):
+    """A key for the API. It is shown once; only its digest is kept."""
+
+    __tablename__ = "tokens"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(String(DIGEST), unique=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    label: Mapped[str] = mapped_column(String(NAME))
+    created: Mapped[datetime] = mapped_column(Moment, default=now)
+    used: Mapped[datetime | None] = mapped_column(Moment)
+    user: Mapped[User] = relationship(lazy="joined")
+
+
+class Failure(Base):
+    """A sign-in that was refused, for limits and lock-out."""
+
+    __tablename__ = "failures"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME), index=True)
+    address: Mapped[str] = mapped_column(String(NAME), index=True)
+    at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
+
+
+class Assignment(Base):
+    """Whose client it is."""
+
+    __tablename__ = "assignments"
+    client: Mapped[str] = mapped_column(String(LABEL), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+
+
+class Feedback(Base):
+    """What a person made of a recommendation. Rows are only ever added: the last one for a pair is how it stands."""
+
+    __tablename__ = "feedback"
+    __table_args__ = (Index("feedback_of_pair", "client", "product"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
+    client: Mapped[str] = mapped_column(String(LABEL))
+    product: Mapped[str] = mapped_column(String(LABEL))
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"))
+    verdict: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str] = mapped_column(String(LABEL), default="")
+    note: Mapped[str] = mapped_column(Text, default="")
+    model: Mapped[str] = mapped_column(String(LABEL))  # version that recommended it
+    confidence: Mapped[float]
+    pattern: Mapped[int | None]  # the co-cluster that spoke for it most
+    user: Mapped[User] = relationship(lazy="joined")
+
+
+class AuditEntry(Base):
+    """Who did what, when and from where."""
+
+    __tablename__ = "audit"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
+    name: Mapped[str] = mapped_column(String(NAME), index=True)  # stays when the person is gone
+    action: Mapped[str] = mapped_column(String(NAME))
+    subject: Mapped[str] = mapped_column(Text, default="")
+    address: Mapped[str] = mapped_column(String(NAME), default="")

@@ -1,0 +1,47 @@
+"""Pages from templates; everything that is not markup of ours is escaped."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ocular.explain.price import money
+from ocular.version import __version__
+
+_pages = Environment(
+    loader=FileSystemLoader(str(files("ocular.web") / "templates")), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+def percent(share: float | None) -> str:
+    """
+    >>> percent(0.654), percent(0.0004), percent(None)
+    ('65 %', '< 0.1 %', '–')
+    """
+    if share is None:
+        return "–"
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{share:.1%}".replace("%", " %")
+
+
+_pages.filters["percent"] = percent
+_pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
+_pages.globals["version"] = __version__
+
+
+def render(
+    request: Request,
+    name: str,
+    values: dict[str, Any],
+    *,
+    status_code: int = 200,
+    headers: dict[str, str] | None = None,
+) -> HTMLResponse:
+    known = {"visitor": None, "path": request.url.path, "currency": ""}
+    return HTMLResponse(_pages.get_template(name).render(known | values), status_code, headers)
