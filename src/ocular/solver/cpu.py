@@ -112,7 +112,7 @@ def _arrays(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint32
 
 
 def _dense(factors: Factors) -> NDArray[np.float32]:
-    """Rows that begin with a cache line, as no allocator promises: loads across two lines cost a fifth of a sweep."""
+    """Rows that begin with a cache line, as no allocator promises: loads across two lines take longer."""
     if isinstance(factors, np.ndarray) and factors.ctypes.data % LINE_BYTES == 0:
         return factors
     n_rows, width = factors.shape
