@@ -1,4 +1,5 @@
-# make demo   fit the embedded sample, show recommendations with their reasons, write reports with pictures
+# make demo   fit the embedded sample, show recommendations with their reasons, write reports with pictures, and serve
+#             the application on this machine; SERVE=0 stops before that
 # make test   lint and the whole test suite
 # Both set up .venv first; they need Python 3.11 or later, git and make.
 
@@ -6,7 +7,7 @@
 BIN := .venv/bin
 
 demo: .venv/.demo
-	$(BIN)/ocular demo -o demo
+	$(BIN)/ocular demo -o demo $(if $(filter 0,$(SERVE)),,--serve)
 
 test: lint
 	$(BIN)/pytest
@@ -22,8 +23,10 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scaling.py --quick
 	$(BIN)/python benchmarks/recovery.py --quick
-	@if [ -n "$(OCULAR_DATA)" ]; then $(BIN)/python benchmarks/fit.py --data "$(OCULAR_DATA)"; \
-	else echo "set OCULAR_DATA=DIR for the comparison with implicit on MovieLens-1M"; fi
+	$(BIN)/python benchmarks/roofline.py --quick
+	$(BIN)/python benchmarks/netflix.py --quick
+	@if [ -n "$(OCULAR_DATA)" ]; then for script in fit sparse recommend; do $(BIN)/python benchmarks/$$script.py; done; \
+	else echo "set OCULAR_DATA=DIR for the comparisons with other libraries on public data"; fi
 
 clean:
 	rm -rf .venv .tools demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -13,6 +13,7 @@ import click
 from ocular.cli.fit import calibrate_and_report, fit_and_report
 from ocular.cli.present import Row, deliver, render
 from ocular.cli.recommend import recommendation_row
+from ocular.cli.serve import need_web
 
 if TYPE_CHECKING:
     from ocular.advisor import Advisor
@@ -26,13 +27,18 @@ USUAL = 0.2  # share of the clients from which on a product needs no reason
 @click.option(
     "-o", "--output", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder for the results."
 )
-def demo(output: Path) -> None:
+@click.option("--serve", "serves", is_flag=True, help="Then serve the application on this machine.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Of the application.")
+def demo(output: Path, serves: bool, port: int) -> None:
     """
     Fit the embedded sample purchases (800 made-up companies, 120 products) and show what comes out.
 
     \b
     ocular demo -o demo
+    ocular demo --serve
     """
+    if serves:
+        need_web()
     from ocular.advisor import Advisor
     from ocular.data.readers import read
     from ocular.model import OCuLaR
@@ -66,6 +72,22 @@ def demo(output: Path) -> None:
     program = "ocular" if shutil.which("ocular") else sys.argv[0]
     click.echo(f'  {program} explain {output / "model"} --client "{name}" -n 3')
     click.echo(f"  {program} coclusters {output / 'model'}")
+    if serves:
+        _serve(model, output, port)
+
+
+def _serve(model: OCuLaR, folder: Path, port: int) -> None:
+    """With three people, whose passwords are made anew every time and told once."""
+    from ocular.web import demo as scene
+    from ocular.web.server import run
+    from ocular.web.settings import Names, Settings
+
+    database = f"sqlite:///{folder / 'ocular.db'}"
+    people = scene.prepare(database, model.interactions_)
+    click.echo("\nSign in as one of these (the passwords are for this run):")
+    click.echo(render([{"name": name, "password": password, "sees": sees} for name, password, sees in people], "table"))
+    settings = Settings(folder / "model", database, names=Names.EVERYBODY, secure=False)
+    run(settings, "127.0.0.1", port, click.echo)
 
 
 def _rows(advisor: Advisor, client: str) -> list[Row]:

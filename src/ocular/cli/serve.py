@@ -31,13 +31,10 @@ def serve(models: Path, db: str, host: str, port: int, names: str, insecure: boo
     ocular serve models --db postgresql://ocular@localhost/ocular
     """
     need_web()
-    import uvicorn
-
-    from ocular.web.app import create_app
+    from ocular.web.server import run
     from ocular.web.settings import Names, Settings
 
-    app = create_app(Settings(models, db, names=Names(names), secure=not insecure))
-    uvicorn.run(app, host=host, port=port, log_config=None, access_log=False, server_header=False)
+    run(Settings(models, db, names=Names(names), secure=not insecure), host, port, click.echo)
 
 
 def need_web() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
@@ -96,10 +95,11 @@ class Guard:
         REQUESTS.labels(scope["method"], route, str(status)).inc()
         SECONDS.labels(route).observe(took)
         client: Any = scope.get("client")
-        _log.info(
-            json.dumps({"request": number, "method": scope["method"], "route": route, "status": status,
-                        "milliseconds": round(took * 1e3, 1), "address": client[0] if client else None})
-        )  # fmt: skip
+        facts = {
+            "request": number, "method": scope["method"], "route": route, "status": status,
+            "milliseconds": round(took * 1e3, 1), "address": client[0] if client else None,
+        }  # fmt: skip
+        _log.info("request", extra={"facts": facts})
 
 
 def _declared(headers: Headers) -> int:

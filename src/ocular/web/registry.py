@@ -34,6 +34,11 @@ class Served:
     patterns: dict[int, CoCluster]  # by number
 
     @cached_property
+    def fingerprint(self) -> str:
+        """Of the purchases that it was fitted on."""
+        return self.advisor.model.interactions_.fingerprint()
+
+    @cached_property
     def created(self) -> datetime:
         return datetime.fromisoformat(self.manifest["created"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from ocular.web.access import AnyVisitor, App
+from ocular.web.searches import read_search
 from ocular.web.templating import render
 
 router = APIRouter()
@@ -14,9 +15,12 @@ router = APIRouter()
 def model(request: Request, app: App, visitor: AnyVisitor) -> Response:
     served = app.served
     fitted = served.advisor.model
-    steps = []
-    if fitted.calibration_ is not None:
-        c = fitted.calibration_
-        steps = list(zip(c.starts.tolist(), c.means.tolist(), c.counts.tolist(), c.rates.tolist(), strict=True))
-    values = {"visitor": visitor, "served": served, "model": fitted, "history": fitted.interactions_, "steps": steps}
+    calibration, steps = fitted.calibration_, []
+    if calibration is not None:
+        columns = (calibration.starts, calibration.means, calibration.counts, calibration.rates)
+        steps = list(zip(*(column.tolist() for column in columns), strict=True))
+    values = {
+        "visitor": visitor, "served": served, "model": fitted, "history": fitted.interactions_, "steps": steps,
+        "search": read_search(app.settings.models, served.fingerprint),
+    }  # fmt: skip
     return render(request, "model.html", values)

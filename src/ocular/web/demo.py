@@ -1,0 +1,49 @@
+"""People for a try: one of each role, with passwords that nobody knows before."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+
+from sqlalchemy import delete, select
+
+from ocular.data.interactions import Interactions
+from ocular.web import people
+from ocular.web.database import Database
+from ocular.web.tables import Assignment, Role, User
+
+SEES = {
+    Role.SELLER: "the clients of one seller",
+    Role.MANAGER: "all clients, and what became of recommendations",
+    Role.ADMIN: "people, tokens and the audit log too",
+}
+
+
+def prepare(url: str, history: Interactions) -> list[tuple[str, str, str]]:
+    """Name, password and what they see, of each role; the seller gets the clients of the busiest one in the data."""
+    database = Database(url)
+    database.upgrade()
+    told = []
+    with database.writing() as transaction:
+        for role, sees in SEES.items():
+            password = secrets.token_urlsafe(12)
+            if transaction.scalar(select(User.id).where(User.name == str(role))) is None:
+                people.add_user(transaction, role, role, password, full_name=role.title())
+            else:
+                people.set_password(transaction, people.find_user(transaction, role), password)
+            told.append((str(role), password, sees))
+        seller = people.find_user(transaction, Role.SELLER)
+        transaction.execute(delete(Assignment))
+        for client in _clients_of_the_busiest(history):
+            transaction.add(Assignment(client=client, user_id=seller.id))
+    database.close()
+    return told
+
+
+def _clients_of_the_busiest(history: Interactions) -> list[str]:
+    clients = [str(label) for label in history.user_labels]
+    sellers = history.user_attributes.get("seller")
+    if sellers is None:
+        return clients
+    busiest, _ = Counter(sellers.tolist()).most_common(1)[0]
+    return [client for client, seller in zip(clients, sellers.tolist(), strict=True) if seller == busiest]

@@ -1,0 +1,29 @@
+"""Runs the application on a socket of this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from ocular.errors import ConfigError
+from ocular.web.app import create_app
+from ocular.web.logs import write_logs
+from ocular.web.settings import Settings
+
+
+def run(settings: Settings, host: str, port: int, say: Callable[[str], object]) -> None:
+    """Until Ctrl-C. Port 0 is any free one."""
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigError(
+            f"expected to listen on {host} port {port}, got {error.strerror or error}; give another --port or --host"
+        ) from None
+    app = create_app(settings)
+    write_logs()
+    address = f"[{host}]" if ":" in host else host
+    say(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
+    uvicorn.Server(config).run(sockets=[listening])
