@@ -12,8 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from ocular.data.datasets import citeulike, movielens
 from ocular.data.interactions import Interactions
 
@@ -71,9 +69,3 @@ def save(name: str, results: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
     print(f"written to benchmarks/results/{path.name}")
-
-
-def save_plot(name: str, figure: Figure) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
-    print(f"drawn in benchmarks/results/{name}.svg")

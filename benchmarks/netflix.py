@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import parser, save, save_plot, seconds
+from common import parser, save, seconds
 from implicit.als import AlternatingLeastSquares
 from recommend import compare
 
@@ -143,19 +143,6 @@ def main() -> None:
                "fit": ours, "als": als, "recommend": ranked}  # fmt: skip
     if not quick:
         save("netflix", results)
-        plot(times)
-
-
-def plot(times: dict[float, float]) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 3.2), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(list(times), list(times.values()), marker="o")
-    axes.plot([0, 1], [0, times[1.0]], color="0.7", zorder=0, label="in proportion")
-    axes.set(xlabel="fraction of the positives", ylabel="seconds per sweep", xlim=(0, 1.05), ylim=0)
-    axes.legend(frameon=False)
-    save_plot("netflix", figure)
 
 
 if __name__ == "__main__":
