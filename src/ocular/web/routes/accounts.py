@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
@@ -54,6 +54,7 @@ def client(request: Request, app: App, visitor: AnyVisitor, name: str) -> Respon
     log_view(app, visitor, "client viewed", name)
     values = {
         "client": name, "recommendations": found, "standing": feedback.standing(app.database, name),
+        "verdicts": list(Verdict),
         "bought": [product_name(history.item_labels[i]) for i in history.by_user[user].tolist()],
         "attributes": {key: values[user] for key, values in history.user_attributes.items()},
     }  # fmt: skip
@@ -95,8 +96,11 @@ def give_feedback(
     verdict: Annotated[Verdict, Form()],
     reason: Annotated[str, Form(max_length=LABEL)] = "",
     note: Annotated[str, Form(max_length=NOTE)] = "",
+    back: Annotated[Literal["client", "recommendation"], Form()] = "recommendation",
 ) -> Response:
     record(app, visitor, client, product, verdict, reason, note)
+    if back == "client":
+        return RedirectResponse(f"/client?{urlencode({'name': client})}", 303)
     return RedirectResponse(f"/recommendation?{urlencode({'client': client, 'product': product})}#feedback", 303)
 
 
