@@ -14,6 +14,7 @@ from ocular.cli.reading import history_options, numbers, read_history
 
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
+    from ocular.evaluation.judged import Judged
     from ocular.evaluation.protocol import Method
 
 OWN = ("ocular", "r-ocular")
@@ -58,9 +59,16 @@ OWN_PARAMETERS = (  # option, parameter, default, what is expected
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of the splits and the starts.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
+@click.option(
+    "--feedback",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What people made of recommendations, exported by the application.",
+)
 @click.option("--reliability", type=click.Path(path_type=Path), help="Reliability diagram to write: PNG, SVG or PDF.")
 @format_option("table", "json", "csv")  # fmt: skip
-def evaluate(source: str, models: str, reliability: Path | None, form: str, **options: Any) -> None:
+def evaluate(
+    source: str, models: str, feedback: Path | None, reliability: Path | None, form: str, **options: Any
+) -> None:
     """
     Hold out purchases of SOURCE, fit on the others, and measure what is recommended; the best model comes first.
 
@@ -80,7 +88,9 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
     p                 of the paired t-test over clients against the best model
     calibration_error  mean distance of confidence and hit rate of the first 20 recommendations
     calibrated_error   the same for the hit rates that are shown, told by one half of the clients for the other
+    judged            chance that what people took up scores above what they refused (--feedback)
     """
+    from ocular.evaluation.judged import read_judged
     from ocular.evaluation.protocol import backtest, compare
     from ocular.storage import check_writable
 
@@ -90,6 +100,7 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
 
         check_writable(check_picture_name(reliability))
     history = read_history(source, options)
+    judged = None if feedback is None else read_judged(feedback, history)
     shared = {
         "tune": options["tune"],
         "metric": options["metric"],
@@ -103,9 +114,11 @@ def evaluate(source: str, models: str, reliability: Path | None, form: str, **op
         found = compare(history, methods, instances=options["instances"], test_share=options["test_share"], **shared)
     rows = found.rows()
     for row in rows:
-        row.update(calibration_error=None, calibrated_error=None)
+        row.update(calibration_error=None, calibrated_error=None, judged=None)
+        method = next(method for method in methods if method.name == row["model"])
+        if judged is not None:
+            row["judged"] = _judged(history, method, row, options, judged)
         if row["model"] in OWN and options["backtest"] is None:
-            method = next(method for method in methods if method.name == row["model"])
             row.update(_calibration(history, method, row, options, reliability, several=len(methods) > 1))
     chosen = {
         "none": "given",
@@ -159,6 +172,16 @@ def _methods(models: str, options: dict[str, Any]) -> list[Method]:
     return methods
 
 
+def _judged(history: Interactions, method: Method, row: Row, options: dict[str, Any], judged: Judged) -> float:
+    from ocular.evaluation.judged import leave_out, measure_judged
+
+    model = method.make(row["parameters"], options["seed"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(leave_out(history, judged))
+    return measure_judged(model, judged)
+
+
 def _calibration(
     history: Interactions, method: Method, row: Row, options: dict[str, Any], reliability: Path | None, several: bool
 ) -> Row:
@@ -203,5 +226,6 @@ def _shown(row: Row) -> Row:
         "p": row["p_value"],
         "calibration_error": row["calibration_error"],
         "calibrated_error": row["calibrated_error"],
+        "judged": row["judged"],
         "seconds": row["fit_seconds"],
     }
