@@ -131,29 +131,28 @@ def test_pairs_by_item_lead_to_the_same_pairs(shop: Interactions) -> None:
     np.testing.assert_array_equal(shop.pair_users[shop.pairs_by_item], shop.by_item.indices)
 
 
-def test_purchases_of_pairs_by_hand(shop: Interactions) -> None:
-    assert shop.purchases is not None
-    rows, place = shop.purchases.of_pairs(np.array([3, 1]))  # Bolt's oil, Acme's oil twice
-    assert rows.tolist() == [4, 1, 2]
-    assert place.tolist() == [0, 1, 1]
-    assert [len(part) for part in shop.purchases.of_pairs(np.array([], dtype=np.int64))] == [0, 0]
+def test_payments_by_hand(shop: Interactions) -> None:
+    assert shop.payments is not None
+    buyers, prices, times = shop.payments.of(2)  # oil: Acme twice, Bolt once
+    assert (buyers.tolist(), prices.tolist(), times.tolist()) == ([0, 0, 1], [5.0, 6.0, 9.0], [2, 2, 1])
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30), st.data())
-def test_purchases_of_pairs_against_a_slow_reference(bought: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_gifts_and_returns_are_no_payments() -> None:
+    prices, quantity = [0.0, -3.0, np.nan, 2.0, 4.0, 5.0], [1, 1, 1, -1, np.nan, 1]
+    payments = Interactions.from_pairs([0, 1, 2, 3, 4, 4], [0] * 6, price=prices, quantity=quantity).payments
+    assert payments is not None
+    assert [part.tolist() for part in payments.of(0)] == [[4, 4], [4.0, 5.0], [2, 2]]
+    assert Interactions.from_pairs([0], [0]).payments is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
+def test_payments_against_a_slow_reference(bought: list[tuple[int, int]]) -> None:
     users, items = zip(*bought, strict=True)
-    history = Interactions.from_pairs(users, items, (5, 5), price=np.arange(len(bought), dtype=float))
-    assert history.purchases is not None
-    assert history.purchases.price is not None
-    pairs = data.draw(st.lists(st.integers(0, history.nnz - 1), max_size=8))
-    rows, place = history.purchases.of_pairs(np.array(pairs, dtype=np.int64))
-    expected = [(row, n) for n, pair in enumerate(pairs) for row in np.flatnonzero(history.purchases.pair == pair)]
-    assert list(zip(rows.tolist(), place.tolist(), strict=True)) == expected
-    for item in range(5):  # what was paid for an item, by whom
-        span = slice(history.by_item.indptr[item], history.by_item.indptr[item + 1])
-        rows, place = history.purchases.of_pairs(history.pairs_by_item[span])
-        paid = zip(history.by_item[item][place].tolist(), history.purchases.price[rows].tolist(), strict=True)
-        assert sorted(paid) == sorted((u, float(n)) for n, (u, i) in enumerate(bought) if i == item)
+    payments = Interactions.from_pairs(users, items, (5, 5), price=np.arange(1.0, len(bought) + 1)).payments
+    assert payments is not None
+    for item in range(5):
+        found = list(zip(*(part.tolist() for part in payments.of(item)), strict=True))
+        assert found == [(u, n, bought.count((u, i))) for n, (u, i) in enumerate(bought, start=1) if i == item]
 
 
 def test_the_currency_stays_with_the_amounts() -> None:

@@ -73,12 +73,20 @@ class Purchases:
         """The purchases at `rows`, which now belong to the pairs `pair`."""
         return Purchases(pair, **{name: values[rows] for name, values in self.columns.items()}, currency=self.currency)
 
-    def of_pairs(self, pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The purchases of some pairs: for each, its row here and its place in `pairs`."""
-        first = np.searchsorted(self.pair, pairs)
-        counts = np.searchsorted(self.pair, pairs, side="right") - first
-        place = np.repeat(np.arange(len(pairs)), counts)
-        return np.arange(len(place)) + (first - np.cumsum(counts) + counts)[place], place
+
+@dataclass(frozen=True)
+class Payments:
+    """What was paid for each item, cheapest first. Amounts of zero or less are gifts and corrections, not prices."""
+
+    indptr: NDArray[np.int64]  # (n_items + 1,)
+    buyers: NDArray[np.int32]
+    prices: NDArray[np.float64]
+    times: NDArray[np.int32]  # how often this buyer paid for this item
+
+    def of(self, item: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
+        """Buyers, prices and times."""
+        span = slice(self.indptr[item], self.indptr[item + 1])
+        return self.buyers[span], self.prices[span], self.times[span]
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +250,22 @@ class Interactions:
     def pair_users(self) -> NDArray[np.int32]:
         """The user of every pair, in the order of by_user.indices, which is the item of every pair."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.by_user.degrees)
+
+    @cached_property
+    def payments(self) -> Payments | None:
+        """None where no price is known."""
+        purchases = self.purchases
+        if purchases is None or purchases.price is None:
+            return None
+        paid = (purchases.price > 0) & np.isfinite(purchases.price)
+        if purchases.quantity is not None:
+            paid &= ~(purchases.quantity <= 0)  # what is not known counts
+        pair, prices = purchases.pair[paid], purchases.price[paid]
+        items = self.by_user.indices[pair]
+        order = np.lexsort((prices, items))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=self.n_items))])
+        times = np.bincount(pair, minlength=self.nnz).astype(np.int32)[pair]
+        return Payments(indptr, self.pair_users[pair][order], prices[order], times[order])
 
     def to_matrix(self) -> sp.csr_array:
         """Users × items, float32 ones."""

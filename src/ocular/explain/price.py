@@ -10,7 +10,6 @@ estimate says so; where that is too few as well there is none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,34 +59,24 @@ def estimate_price(
     item: int, related: Floats, interactions: Interactions, without: int | None = None
 ) -> PriceEstimate | None:
     """From the purchases of `item` by users of positive weight `related`, or by everybody; one user left out."""
-    purchases, by_item = interactions.purchases, interactions.by_item
-    if purchases is None or purchases.price is None:
+    payments = interactions.payments
+    if payments is None or interactions.purchases is None:
         return None
-    users = by_item[item]
-    pairs = interactions.pairs_by_item[by_item.indptr[item] : by_item.indptr[item + 1]]
-    rows, place = purchases.of_pairs(pairs)
-    prices, buyers = purchases.price[rows], users[place]
-    paid = (prices > 0) & np.isfinite(prices) & (buyers != (-1 if without is None else without))
-    if purchases.quantity is not None:
-        paid &= ~(purchases.quantity[rows] <= 0)  # what is not known counts
-    prices, buyers = prices[paid], buyers[paid]
+    buyers, prices, times = payments.of(item)
+    others = buyers != (-1 if without is None else without)
     for basis, weight in ((SIMILAR, related[buyers]), (EVERYBODY, np.ones(len(prices)))):
-        asked = weight > 0
-        if len(np.unique(buyers[asked])) >= LEAST_CLIENTS:
-            return _estimate(prices[asked], buyers[asked], weight[asked], basis, purchases.currency)
+        asked = others & (weight > 0)
+        each = 1 / times[asked]  # the purchases of a client share their weight
+        clients = round(float(each.sum()))
+        if clients >= LEAST_CLIENTS:
+            low, median, high = _quantiles(prices[asked], weight[asked] * each)
+            return PriceEstimate(median, low, high, len(each), clients, basis, interactions.purchases.currency)
     return None
 
 
-def _estimate(prices: Floats, buyers: NDArray[Any], weights: Floats, basis: str, currency: str) -> PriceEstimate:
-    _, client, times = np.unique(buyers, return_inverse=True, return_counts=True)
-    low, median, high = _quantiles(prices, weights / times[client])
-    return PriceEstimate(median, low, high, len(prices), len(times), basis, currency)
-
-
 def _quantiles(values: Floats, weights: Floats) -> list[float]:
-    """The values at which the weight reaches each part of RANGE; between two where it does exactly, as a median."""
-    order = np.argsort(values, kind="stable")
-    values, reached = values[order], np.cumsum(weights[order]) / weights.sum()
+    """The ascending values at which the weight reaches each part of RANGE; between two where it does exactly."""
+    reached = np.cumsum(weights) / weights.sum()
     last = len(values) - 1
     at = [int(np.searchsorted(reached, q * (1 - 1e-9))) for q in RANGE]
     after = [int(np.searchsorted(reached, q * (1 + 1e-9))) for q in RANGE]

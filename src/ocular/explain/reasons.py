@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions, plain
@@ -178,22 +179,42 @@ def find_reasons(
         if not len(owned_items):
             owned_items, _ = _strongest(np.flatnonzero(owned_mask), item_factors, c)
         in_common = _buyers(owned_items, interactions)
-        if not (bought_mask[users] & (in_common[users] > 0)).any():
+        similar, group = _similar(users, in_common, bought_mask, -1 if user is None else user)
+        if not len(similar):
             users, strong = _strongest(np.arange(interactions.n_users), user_factors, c)
-        alike = in_common[users] > 0
-        if user is not None:
-            alike &= users != user
-        users, strong = users[alike], strong[alike]
-        similar = np.flatnonzero(bought_mask[users])
+            similar, group = _similar(users, in_common, bought_mask, -1 if user is None else user)
         similar = similar[np.argsort(-in_common[users[similar]], kind="stable")]  # of equal ones the stronger first
         related[users[similar]] += product[c] * strong[similar]
-        reasons.append(Reason(c, product[c], owned_items.tolist(), users[similar].tolist(), len(users)))
+        reasons.append(Reason(c, product[c], owned_items.tolist(), users[similar].tolist(), group))
     return reasons, related
 
 
-def _buyers(items: NDArray[np.int64], interactions: Interactions) -> NDArray[np.int64]:
+def _buyers(items: NDArray[np.int64], interactions: Interactions) -> NDArray[np.int32]:
     """How many of the items each user has."""
-    return np.bincount(interactions.by_item.take(items).indices, minlength=interactions.n_users)
+    counts = np.zeros(interactions.n_users, dtype=np.int32)
+    _count(interactions.by_item.indptr, interactions.by_item.indices, items, counts)
+    return counts
+
+
+@njit(nogil=True, cache=True)
+def _similar(users, in_common, bought, without):  # type: ignore[no-untyped-def]
+    """Places in `users` of those with something in common who bought; and how many have something in common."""
+    places, n, group = np.empty(len(users), np.int64), 0, 0
+    for a in range(len(users)):
+        u = users[a]
+        if u != without and in_common[u] > 0:
+            group += 1
+            if bought[u]:
+                places[n] = a
+                n += 1
+    return places[:n], group
+
+
+@njit(nogil=True, cache=True)
+def _count(indptr, indices, rows, counts):  # type: ignore[no-untyped-def]
+    for r in rows:
+        for j in indices[indptr[r] : indptr[r + 1]]:
+            counts[j] += 1
 
 
 def _row(factors: sp.csr_array, r: int) -> dict[int, float]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
@@ -90,16 +89,10 @@ class Opportunities:
 
 def usual_prices(history: Interactions) -> NDArray[np.float64]:
     """(n_items,) the median of what was paid; nan where nothing is known."""
-    prices, purchases = np.full(history.n_items, np.nan), history.purchases
-    if purchases is None or purchases.price is None:
-        return prices
-    paid = pl.DataFrame({"item": history.by_user.indices[purchases.pair], "price": purchases.price})
-    median = paid.filter(pl.col("price").is_finite() & (pl.col("price") > 0)).group_by("item").median()
-    prices[median["item"].to_numpy()] = median["price"].to_numpy()
+    prices, payments = np.full(history.n_items, np.nan), history.payments
+    if payments is not None:
+        first, last = payments.indptr[:-1], payments.indptr[1:] - 1
+        there = first <= last
+        low, high = ((first + last) // 2)[there], ((first + last + 1) // 2)[there]
+        prices[there] = (payments.prices[low] + payments.prices[high]) / 2
     return prices
-
-
-def numbered(history: Interactions, clients: Iterable[str]) -> NDArray[np.int64]:
-    """Numbers of the clients named that the model knows, ascending."""
-    known = history.user_rows
-    return np.array(sorted(known[name] for name in clients if name in known), dtype=np.int64)
