@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 
 from ocular.explain.names import product_name
 from ocular.web import feedback
@@ -40,7 +40,7 @@ def accounts(
     values = {
         "accounts": list(zip(names, found, strict=True)), "total": total, "page": page,
         "pages": max(1, -(-total // PAGE)), "search": search, "product": product, "least": least,
-        "unknown": product if product and wanted is None else None, "products": history.item_labels.tolist(),
+        "unknown": product if product and wanted is None else None,
         "query": urlencode({"search": search, "product": product, "least": least}),
     }  # fmt: skip
     return _page(request, app, visitor, "accounts.html", values)
@@ -82,9 +82,15 @@ def recommendation(
         "client": client, "product": product, "found": found, "also": supposed,
         "before": show_recommendation(served, served.advisor.explain(client, product), shown) if supposed else None,
         "history": feedback.history(app.database, client, product), "verdicts": list(Verdict),
-        "products": served.advisor.model.interactions_.item_labels.tolist(),
     }  # fmt: skip
     return _page(request, app, visitor, "recommendation.html", values)
+
+
+@router.get("/products")
+def products(app: App, visitor: AnyVisitor) -> JSONResponse:  # noqa: ARG001  only for those who are signed in
+    """All names, for the fields where one is typed: fetched when somebody begins to."""
+    names = [str(label) for label in app.served.advisor.model.interactions_.item_labels]
+    return JSONResponse(names, headers={"cache-control": "private, max-age=300"})
 
 
 @router.post("/feedback", dependencies=[Genuine])

@@ -1,5 +1,14 @@
-// Everything works without this file. With it, a square of the evidence tells what it stands for.
+// Everything works without this file. With it, squares of the evidence tell what they stand for and names are completed.
 "use strict";
+
+// names of products are fetched when somebody begins to type one
+document.addEventListener("focusin", async (event) => {
+  const list = event.target.matches("[data-products]") && event.target.list;
+  if (!list || list.dataset.filled) return;
+  list.dataset.filled = "yes";
+  const names = await (await fetch("/products")).json();
+  list.replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
+});
 
 for (const matrix of document.querySelectorAll("[data-matrix]")) {
   const tell = matrix.closest(".reason").querySelector(".tell");
