@@ -43,6 +43,8 @@ def listed(labels: Sequence[Any], noun: str, write: Write = str) -> str:
 
 def one_line(text: str) -> str:
     """Without line breaks, control characters and marks of direction, which would break a table or a sentence."""
+    if text.isprintable():  # as nearly all are: only spaces are left to put right
+        return " ".join(text.split())
     visible = (c for c in text if unicodedata.bidirectional(c) not in DIRECTIONS)
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in visible).split())
 

@@ -85,10 +85,10 @@ class Explanation:
 
     def _distinct_reasons(self) -> list[Reason]:
         """Co-clusters with the same purchases and the same clients are one reason to a reader."""
-        groups: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Reason]] = {}
+        groups: dict[tuple[frozenset[int], frozenset[int]], list[Reason]] = {}
         for reason in self.reasons:
             if reason.owned_items and reason.similar_users:
-                evidence = tuple(sorted(reason.owned_items)), tuple(sorted(reason.similar_users))
+                evidence = frozenset(reason.owned_items), frozenset(reason.similar_users)
                 groups.setdefault(evidence, []).append(reason)
         merged = [replace(same[0], contribution=sum(r.contribution for r in same)) for same in groups.values()]
         return sorted(merged, key=lambda reason: -reason.contribution)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
 from ocular.explain.coclusters import CoCluster
-from ocular.explain.names import client_name, listed, product_name
+from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import Explanation, Reason
 from ocular.web.registry import Served
 
-MATRIX_CLIENTS, MATRIX_PRODUCTS, MOST_NAMES = 12, 10, 50
+MATRIX_CLIENTS, MATRIX_PRODUCTS, MOST_NAMES, FEW_NAMES = 12, 10, 50, 3
 HIDDEN = "a client"
 
 Shown = NDArray[np.bool_]  # (n_users,) whose names may be read
@@ -44,12 +44,13 @@ class ReasonView:
     pattern: int
     label: str
     share: float  # of the case
-    owned: list[str]
+    owned: list[str]  # the first of them
+    n_owned: int
     similar: list[str]  # names that may be read
     hidden: int  # similar clients whose names may not
     bought_by: int
     group: int
-    matrix: Matrix
+    matrix: Matrix | None
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,13 @@ class RecommendationView:
         return asdict(self) | {"pattern": self.pattern}
 
 
-def show_recommendation(served: Served, found: Recommendation, shown: Shown) -> RecommendationView:
+def show_recommendation(
+    served: Served, found: Recommendation, shown: Shown, *, evidence: bool = True
+) -> RecommendationView:
+    """evidence: with the matrix of each reason and many names, as the page of one recommendation shows them."""
     explanation, price, observed = found.explanation, found.price, found.observed
     case = explanation.case()
-    reasons = [show_reason(served, explanation, reason, case.affinity, shown) for reason in case.told]
+    reasons = [show_reason(served, explanation, reason, case.affinity, shown, evidence) for reason in case.told]
     return RecommendationView(
         str(found.client), str(found.product), found.confidence,
         None if observed is None else observed.rate, None if observed is None else observed.recommendations,
@@ -93,19 +97,23 @@ def show_recommendation(served: Served, found: Recommendation, shown: Shown) -> 
     )  # fmt: skip
 
 
-def show_reason(served: Served, explanation: Explanation, reason: Reason, affinity: float, shown: Shown) -> ReasonView:
+def show_reason(
+    served: Served, explanation: Explanation, reason: Reason, affinity: float, shown: Shown, evidence: bool
+) -> ReasonView:
     history, pattern = explanation.interactions, served.patterns.get(reason.cocluster)
-    similar = [u for u in reason.similar_users if shown[u]]
+    similar, most = np.array(reason.similar_users, dtype=np.int64), MOST_NAMES if evidence else FEW_NAMES
+    readable = similar[shown[similar]]
     return ReasonView(
         reason.cocluster,
         f"pattern {reason.cocluster}" if pattern is None else pattern.label,
         reason.contribution / affinity,
-        [product_name(history.item_labels[i]) for i in reason.owned_items[:MOST_NAMES]],
-        [client_name(history.user_labels[u]) for u in similar[:MOST_NAMES]],
-        len(reason.similar_users) - len(similar),
-        len(reason.similar_users),
+        [product_name(history.item_labels[i]) for i in reason.owned_items[:most]],
+        len(reason.owned_items),
+        [client_name(history.user_labels[u]) for u in readable[:most]],
+        len(similar) - len(readable),
+        len(similar),
         reason.group,
-        _matrix(explanation, reason, shown),
+        _matrix(explanation, reason, np.concatenate([readable, similar[~shown[similar]]]), shown) if evidence else None,
     )
 
 
@@ -113,21 +121,22 @@ def _one_line(reasons: Sequence[ReasonView]) -> str:
     if not reasons:
         return "No pattern speaks for it: this is what popularity alone gives."
     first = reasons[0]
+    more = f" and {first.n_owned - FEW_NAMES:,} more" if first.n_owned > FEW_NAMES else ""
     return (
-        f"Has {listed(first.owned, 'Item')}; {first.bought_by:,} of the {first.group:,} clients "
+        f"Has {', '.join(first.owned[:FEW_NAMES])}{more}; {first.bought_by:,} of the {first.group:,} clients "
         "with a similar history also bought it."
     )
 
 
-def _matrix(explanation: Explanation, reason: Reason, shown: Shown) -> Matrix:
-    """Those with readable names first: a square says more with a name beside it."""
+def _matrix(explanation: Explanation, reason: Reason, similar: NDArray[np.int64], shown: Shown) -> Matrix:
+    """Of the first similar clients: those with readable names, since a square says more with a name beside it."""
     history = explanation.interactions
     items = [*reason.owned_items[:MATRIX_PRODUCTS], explanation.item]
-    similar = sorted(reason.similar_users, key=lambda u: not shown[u])[:MATRIX_CLIENTS]
-    has = set(explanation.client_items.tolist())
-    own = Row(client_name(explanation.client), [i in has for i in items], self=True)
-    rows = [Row(_name(history, u, shown), [i in bought for i in items]) for u in similar
-            for bought in [set(history.by_user[u].tolist())]]  # fmt: skip
+    own = Row(client_name(explanation.client), np.isin(items, explanation.client_items).tolist(), self=True)
+    rows = [
+        Row(_name(history, u, shown), np.isin(items, history.by_user[u]).tolist())
+        for u in similar[:MATRIX_CLIENTS].tolist()
+    ]
     return Matrix([product_name(history.item_labels[i]) for i in items], [own, *rows])
 
 

@@ -50,7 +50,8 @@ def accounts(
 def client(request: Request, app: App, visitor: AnyVisitor, name: str) -> Response:
     user, served = app.find_client(visitor, name), app.served
     history, shown = served.advisor.model.interactions_, app.names_shown(visitor)
-    found = [show_recommendation(served, r, shown) for r in served.advisor.recommend(name, RECOMMENDED)]
+    best = served.advisor.recommend(name, RECOMMENDED)
+    found = [show_recommendation(served, recommendation, shown, evidence=False) for recommendation in best]
     log_view(app, visitor, "client viewed", name)
     values = {
         "client": name, "recommendations": found, "standing": feedback.standing(app.database, name),
