@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from fastapi import Depends, Form, Request
@@ -39,12 +39,21 @@ class Visitor:
         return Role(self.user.role)
 
 
+class Assigned(NamedTuple):
+    """Whose clients are whose, as rows of a model."""
+
+    version: str  # of the model
+    until: float  # when it is to be read again
+    of_user: dict[int, NDArray[np.int64]]  # ascending
+    of_team: dict[str, NDArray[np.bool_]]  # (n_users,)
+
+
 class Application:
     """What every request needs; one for the whole process."""
 
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self.settings, self.database, self.registry = settings, database, registry
-        self._assigned: tuple[float, str, dict[int, NDArray[np.int64]], dict[int, str]] | None = None
+        self._assigned: Assigned | None = None
 
     @property
     def served(self) -> Served:
@@ -82,11 +91,11 @@ class Application:
         n_users = self.served.advisor.model.interactions_.n_users
         if visitor.role is Role.ADMIN:
             return np.arange(n_users)
-        owned, teams = self._assignments()
+        assigned = self._assignments()
         if visitor.role is Role.SELLER:
-            return owned.get(visitor.user.id, np.empty(0, dtype=np.int64))
-        others = [rows for user, rows in owned.items() if teams[user] != visitor.user.team]
-        return np.setdiff1d(np.arange(n_users), np.concatenate(others)) if others else np.arange(n_users)
+            return assigned.of_user.get(visitor.user.id, np.empty(0, dtype=np.int64))
+        others = [clients for team, clients in assigned.of_team.items() if team != visitor.user.team]
+        return np.flatnonzero(~np.any(others, axis=0)) if others else np.arange(n_users)
 
     def names_shown(self, visitor: Visitor) -> NDArray[np.bool_]:
         """(n_users,) whose names the visitor may read in a rationale."""
@@ -96,26 +105,27 @@ class Application:
         shown = np.zeros(n_users, dtype=bool)
         shown[self.clients_of(visitor)] = True
         if self.settings.names is Names.TEAM:
-            owned, teams = self._assignments()
-            for user, rows in owned.items():
-                if teams[user] == visitor.user.team:
-                    shown[rows] = True
+            shown |= self._assignments().of_team.get(visitor.user.team, False)
         return shown
 
-    def _assignments(self) -> tuple[dict[int, NDArray[np.int64]], dict[int, str]]:
-        """Rows of the clients of each person, and each person's team."""
-        version = self.served.version
-        if self._assigned is None or self._assigned[0] < time.monotonic() or self._assigned[1] != version:
-            rows = self.served.advisor.model.interactions_.user_rows
+    def _assignments(self) -> Assigned:
+        assigned, served = self._assigned, self.served
+        if assigned is None or assigned.until < time.monotonic() or assigned.version != served.version:
+            history = served.advisor.model.interactions_
+            rows = history.user_rows
             owned: dict[int, list[int]] = {}
             with self.database.reading() as transaction:
                 teams = dict(transaction.execute(select(User.id, User.team)).tuples().all())
                 for client, user in transaction.execute(select(Assignment.client, Assignment.user_id)):
                     if client in rows:
                         owned.setdefault(user, []).append(rows[client])
-            arrays = {user: np.sort(np.array(found, dtype=np.int64)) for user, found in owned.items()}
-            self._assigned = time.monotonic() + REMEMBERED, version, arrays, teams
-        return self._assigned[2], self._assigned[3]
+            of_user = {user: np.sort(np.array(found, dtype=np.int64)) for user, found in owned.items()}
+            of_team = {team: np.zeros(history.n_users, dtype=bool) for team in teams.values()}
+            for user, clients in of_user.items():
+                of_team[teams[user]][clients] = True
+            assigned = Assigned(served.version, time.monotonic() + REMEMBERED, of_user, of_team)
+            self._assigned = assigned
+        return assigned
 
     def forget_assignments(self) -> None:
         self._assigned = None

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from urllib.parse import quote
 
+from anyio import to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
@@ -25,6 +26,7 @@ from ocular.web.settings import Settings
 from ocular.web.templating import render
 
 API = "/api/v1"
+THREADS = 6  # that answer at once: they take turns at one interpreter, and more would only take turns more often
 PAGES = (sign_in, accounts, patterns, team, model, admin)
 
 
@@ -33,6 +35,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         database.upgrade()
         registry.start()
         yield

@@ -17,7 +17,7 @@ from ocular.web.templating import render
 from ocular.web.views import show_recommendation
 
 router = APIRouter()
-PAGE, RECOMMENDED, MOST_ALSO = 50, 8, 10
+PAGE, RECOMMENDED, MOST_ALSO = 50, 5, 10
 
 
 @router.get("/")
