@@ -23,6 +23,7 @@ from ocular.web.tables import Assignment, AuditEntry, Failure, Role, Session, To
 
 COOKIE = "ocular_session"
 WINDOW, BY_NAME, BY_ADDRESS = timedelta(minutes=15), 5, 50  # refused sign-ins before no more are looked at
+MOST_UPLOADS = 20  # that wait for a decision
 REMEMBERED = 10.0  # seconds that assignments are kept for lists; a single client is always looked up
 
 
@@ -54,6 +55,7 @@ class Application:
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self.settings, self.database, self.registry = settings, database, registry
         self._assigned: Assigned | None = None
+        self._uploads: dict[str, tuple[int, str]] = {}
 
     @property
     def served(self) -> Served:
@@ -115,7 +117,7 @@ class Application:
             rows = history.user_rows
             owned: dict[int, list[int]] = {}
             with self.database.reading() as transaction:
-                teams = dict(transaction.execute(select(User.id, User.team)).tuples().all())
+                teams = {user.id: user.team for user in transaction.scalars(select(User))}
                 for client, user in transaction.execute(select(Assignment.client, Assignment.user_id)):
                     if client in rows:
                         owned.setdefault(user, []).append(rows[client])
@@ -129,6 +131,23 @@ class Application:
 
     def forget_assignments(self) -> None:
         self._assigned = None
+
+    # ------------------------------------------------------------------------------------------------ uploads
+
+    def keep_upload(self, visitor: Visitor, content: str) -> str:
+        """Keep a file between the look at it and the decision; returns the key to it."""
+        for key in [*self._uploads][: max(0, len(self._uploads) - MOST_UPLOADS + 1)]:
+            self._uploads.pop(key, None)  # the oldest
+        key = credentials.new_secret()
+        self._uploads[key] = visitor.user.id, content
+        return key
+
+    def take_upload(self, visitor: Visitor, key: str) -> str:
+        owner, content = self._uploads.get(key, (None, ""))
+        if owner != visitor.user.id:
+            raise NotFoundError("the file is not here any more; choose it again")
+        del self._uploads[key]
+        return content
 
     # ------------------------------------------------------------------------------------------------ signing in
 

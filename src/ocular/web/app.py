@@ -55,8 +55,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(OcularError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse)
-    app.add_exception_handler(Exception, _fail)
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Guard, settings=settings, fail=_fail)
     return app
 
 
@@ -74,7 +73,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         status = 422
         line = "; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
-    headers = {"Retry-After": "5"} if status == 503 else None
+    headers = {"Retry-After": "5"} if status == 503 else dict(getattr(error, "headers", None) or {})
     if request.url.path.startswith(API):
         return JSONResponse({"error": line}, status, headers=headers)
     if isinstance(error, SignInError):

@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session as Transaction
 
 from ocular.data.interactions import Interactions
-from ocular.web.tables import Assignment, Role, User
+from ocular.web.tables import LABEL, Assignment, Role, User
 
 COLUMNS = ("client", "seller")
 MOST_ERRORS = 50
@@ -32,7 +32,7 @@ def read_assignments(content: str, history: Interactions, transaction: Transacti
     """team: sellers of this team may be named, and clients of others not be taken; None for an administrator."""
     sellers = {user.name: user for user in transaction.scalars(select(User).where(User.role == Role.SELLER))}
     owned = select(Assignment.client, User).join(User, User.id == Assignment.user_id)
-    owners = dict(transaction.execute(owned).tuples().all())
+    owners = {row.client: row.User for row in transaction.execute(owned)}
     rows: dict[str, str] = {}
     errors, counts = [], dict.fromkeys(("new", "changed", "same", "freed"), 0)
     lines = csv.reader(io.StringIO(content.removeprefix("\ufeff"), newline=""))
@@ -70,6 +70,8 @@ def _mistake(
     client, seller = found["client"], found["seller"].casefold()
     if client not in history.user_rows:
         return f"the model knows no client {client!r}"
+    if len(client) > LABEL:
+        return f"expected a name of at most {LABEL} letters, got {len(client)}"
     if client in rows:
         return f"the client {client!r} stands in the file twice"
     if seller and (seller not in sellers or (team is not None and sellers[seller].team != team)):
@@ -80,7 +82,7 @@ def _mistake(
 
 
 def keep_assignments(preview: Preview, transaction: Transaction) -> None:
-    users = dict(transaction.execute(select(User.name, User.id)).tuples().all())
+    users = {user.name: user.id for user in transaction.scalars(select(User))}
     for client, seller in preview.rows:
         transaction.execute(delete(Assignment).where(Assignment.client == client))
         if seller:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from threading import BoundedSemaphore
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -11,6 +12,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from ocular.errors import ConfigError
 
 LEAST, MOST = 12, 200  # characters of a password
+_at_once = BoundedSemaphore(2)  # a verification takes 64 MiB
 _hasher = PasswordHasher()  # argon2id, with the parameters of RFC 9106 for little memory
 _nobody = _hasher.hash(secrets.token_urlsafe())  # somebody unknown must take as long as somebody known
 
@@ -37,6 +39,7 @@ def hash_password(password: str) -> str:
 def verify_password(password: str, hashed: str | None) -> bool:
     """None stands for somebody who does not exist; it takes as long as a wrong password."""
     try:
-        return _hasher.verify(hashed or _nobody, password[: MOST + 1]) and hashed is not None
+        with _at_once:
+            return _hasher.verify(hashed or _nobody, password[: MOST + 1]) and hashed is not None
     except (VerificationError, InvalidHashError):
         return False

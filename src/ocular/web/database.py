@@ -13,12 +13,13 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
 from ocular.errors import ConfigError, OcularError
+from ocular.web.errors import RefusedError
 
 WAIT = 5  # seconds for a lock or a connection
 
@@ -65,6 +66,10 @@ class Database:
 def _reachable() -> Iterator[None]:
     try:
         yield
+    except DataError:
+        raise RefusedError("expected text and numbers that the database can keep, got others") from None
+    except exc.TimeoutError as error:
+        raise DatabaseError("the database is busy; try again in a moment") from error
     except DBAPIError as error:
         if error.connection_invalidated or not isinstance(error.orig, _refusals(error)):
             raise DatabaseError("the database does not answer; it is tried again with the next request") from error
@@ -81,16 +86,21 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
-            engine = create_engine(parsed, connect_args={"timeout": WAIT})
+            engine = create_engine(parsed, pool_size=10, pool_timeout=WAIT, connect_args={"timeout": WAIT})
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        return create_engine(parsed, pool_pre_ping=True, pool_timeout=WAIT, connect_args={"connect_timeout": WAIT})
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigError(
-            f"expected a database such as sqlite:///ocular.db or postgresql://user@host/name, got {url!r} ({error})"
+        patience = f"-c statement_timeout={WAIT}s -c lock_timeout={WAIT}s"
+        return create_engine(
+            parsed, pool_pre_ping=True, pool_size=10, pool_timeout=WAIT,
+            connect_args={"connect_timeout": WAIT, "options": patience, "tcp_user_timeout": WAIT * 1000},
+        )  # fmt: skip
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError):
+        raise ConfigError(  # without what follows: it may hold a password
+            "expected a database such as sqlite:///ocular.db or postgresql://user@host/name, "
+            f"got another address beginning with {url.partition(':')[0]!r}"
         ) from None
 
 

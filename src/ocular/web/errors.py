@@ -25,5 +25,9 @@ class NotFoundError(RefusedError):
     status = 404
 
 
+class UnavailableError(RefusedError):
+    status = 503
+
+
 class TooManyError(RefusedError):
     status = 429

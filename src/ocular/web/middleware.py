@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocular.web.settings import Settings
@@ -24,6 +27,7 @@ SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 5),
 )
 SAFE = {"GET", "HEAD", "OPTIONS"}
+METHODS = SAFE | {"POST", "PUT", "PATCH", "DELETE"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -38,13 +42,18 @@ HEADERS = {
 }
 
 
-class TooLargeError(Exception):
-    pass
+Fail = Callable[[Request, Exception], Awaitable[Response]]
+
+
+class TooLargeError(HTTPException):
+    def __init__(self, most: int) -> None:
+        super().__init__(413, f"expected at most {most:,} bytes")
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app, self._settings = app, settings
+    def __init__(self, app: ASGIApp, settings: Settings, fail: Fail) -> None:
+        """fail: what to answer when a route raises what nobody expected."""
+        self._app, self._settings, self._fail = app, settings, fail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,7 +68,7 @@ class Guard:
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > most:
-                raise TooLargeError
+                raise TooLargeError(most)
             return message
 
         async def labelled(message: Message) -> None:
@@ -78,21 +87,27 @@ class Guard:
 
         try:
             if _declared(headers) > most:
-                raise TooLargeError
+                raise TooLargeError(most)
             if scope["method"] not in SAFE and _foreign(headers):
                 await JSONResponse({"error": "this request comes from another site"}, 403)(scope, receive, labelled)
             else:
                 await self._app(scope, measured, labelled)
-        except TooLargeError:
+        except TooLargeError as error:
             if not answered:
-                await JSONResponse({"error": f"expected at most {most:,} bytes"}, 413)(scope, receive, labelled)
+                await JSONResponse({"error": error.detail}, error.status_code)(scope, receive, labelled)
+        except Exception as error:
+            _log.exception("a request failed", extra={"facts": {"request": number}})
+            if not answered:
+                answer = await self._fail(Request(scope), error)
+                await answer(scope, receive, labelled)
         finally:
             self._count(scope, status, time.perf_counter() - begun, number)
 
     @staticmethod
     def _count(scope: Scope, status: int, took: float, number: str) -> None:
         route = getattr(scope.get("route"), "path", "none")  # not the address itself: that may hold a client's name
-        REQUESTS.labels(scope["method"], route, str(status)).inc()
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        REQUESTS.labels(method, route, str(status)).inc()
         SECONDS.labels(route).observe(took)
         client: Any = scope.get("client")
         facts = {
@@ -104,7 +119,7 @@ class Guard:
 
 def _declared(headers: Headers) -> int:
     length = headers.get("content-length", "0")
-    return int(length) if length.isdecimal() else 0
+    return int(length[:18]) if length.isdecimal() else 0  # Python refuses to read very long numbers
 
 
 def _foreign(headers: Headers) -> bool:

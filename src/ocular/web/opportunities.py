@@ -12,7 +12,7 @@ from ocular.data.interactions import Interactions
 from ocular.explain.names import client_name
 from ocular.model import OCuLaR
 
-DEPTH = 10  # products a client
+DEPTH = 5  # products a client, as many as the client's page shows
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Account:
     name: str
     product: str | None  # the best that is open; None if nothing is
     confidence: float
-    value: float | None  # confidence × what the product usually costs
+    value: float | None  # how often such recommendations come true × what the product usually costs
     open: int  # how many of the best DEPTH are open
 
 
@@ -34,7 +34,7 @@ class Opportunities:
         self._products, self._confidence = model.recommend(np.arange(history.n_users), N=min(DEPTH, history.n_items))
         self._price = usual_prices(history)
         price = np.append(self._price, np.nan)[self._products]  # −1: no product
-        self._values = np.nan_to_num(self._confidence) * np.nan_to_num(price)
+        self._values = _rates(model, np.nan_to_num(self._confidence)) * np.nan_to_num(price)
         self._names = [client_name(label).casefold() for label in history.user_labels.tolist()]
 
     def page(
@@ -82,9 +82,18 @@ class Opportunities:
         if not is_open.any():
             return Account(user, name, None, 0.0, None, 0)
         product = int(self._products[user, best])
-        confidence, price = float(self._confidence[user, best]), float(self._price[product])
-        value = confidence * price if np.isfinite(price) else None
+        value = float(self._values[user, best]) if np.isfinite(self._price[product]) else None
+        confidence = float(self._confidence[user, best])
         return Account(user, name, str(history.item_labels[product]), confidence, value, int(is_open.sum()))
+
+
+def _rates(model: OCuLaR, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Hit rates as `Advisor` takes them; the confidence itself for a model without calibration."""
+    calibration = model.calibration_
+    if calibration is None:
+        return confidence
+    below = confidence < calibration.starts[0]
+    return np.where(below, np.minimum(confidence, calibration.rates[0]), calibration.apply(confidence))
 
 
 def usual_prices(history: Interactions) -> NDArray[np.float64]:

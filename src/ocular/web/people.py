@@ -7,7 +7,7 @@ import re
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session as Transaction
 
-from ocular.errors import ConfigError, UnknownNameError
+from ocular.errors import ConfigError
 from ocular.web import credentials
 from ocular.web.tables import NAME, Role, Session, Token, User
 
@@ -38,7 +38,7 @@ def add_user(
 def find_user(transaction: Transaction, name: str) -> User:
     user = transaction.scalar(select(User).where(User.name == name.strip().casefold()))
     if user is None:
-        raise UnknownNameError(f"expected the name of somebody who may sign in, got {name!r}")
+        raise ConfigError(f"expected the name of somebody who may sign in, got {name!r}")
     return user
 
 

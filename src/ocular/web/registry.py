@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,6 +19,7 @@ from ocular.advisor import Advisor
 from ocular.artifact import MANIFEST
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
+from ocular.web.errors import UnavailableError
 from ocular.web.opportunities import Opportunities
 
 _log = logging.getLogger("ocular.web")
@@ -47,7 +49,7 @@ class Registry:
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
         self._served: Served | None = None
-        self._seen: dict[Path, str] = {}  # digest of each model that was loaded or refused
+        self._refused: dict[Path, object] = {}  # what each broken model looked like
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._look_again, name="models", daemon=True)
 
@@ -69,7 +71,7 @@ class Registry:
     @property
     def current(self) -> Served:
         if self._served is None:
-            raise ArtifactError("no model is loaded")
+            raise UnavailableError("no model is loaded yet")
         return self._served
 
     def refresh(self) -> None:
@@ -79,13 +81,14 @@ class Registry:
                 version = f"{path.name}-{manifest['digest'][:8]}"
                 if self._served is not None and self._served.version == version:
                     return
-                if self._seen.get(path) == manifest["digest"]:
-                    continue  # refused before
-                self._seen[path] = manifest["digest"]
+                looks = _looks(path)
+                if self._refused.get(path) == looks:
+                    continue
                 try:
                     self._served = _serve(path, version, manifest)
                 except (OcularError, OSError) as error:
                     _log.error("refused the model in %s: %s", path.name, error)
+                    self._refused[path] = looks
                     continue
                 _log.info("serving the model %s", version)
                 return
@@ -100,9 +103,9 @@ class Registry:
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, KeyError, TypeError) as error:
-                if self._seen.get(path) != "unreadable":
+                if self._refused.get(path) != _looks(path):
                     _log.error("refused the model in %s: its manifest can not be read (%r)", path.name, error)
-                self._seen[path] = "unreadable"
+                self._refused[path] = _looks(path)
         return [(path, manifest) for _, path, manifest in sorted(found, key=lambda f: (f[0], f[1].name), reverse=True)]
 
     def _look_again(self) -> None:
@@ -111,6 +114,13 @@ class Registry:
                 self.refresh()
             except Exception:  # whatever it is, the old model goes on serving
                 _log.exception("looking for a new model failed")
+
+
+def _looks(path: Path) -> object:
+    """Changes when a file does: a model that is being copied is looked at again."""
+    with suppress(OSError):
+        return sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in path.iterdir())
+    return None
 
 
 def _serve(path: Path, version: str, manifest: dict[str, Any]) -> Served:

@@ -25,5 +25,5 @@ def run(settings: Settings, host: str, port: int, say: Callable[[str], object]) 
     write_logs()
     address = f"[{host}]" if ":" in host else host
     say(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
-    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
     uvicorn.Server(config).run(sockets=[listening])

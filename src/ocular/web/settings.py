@@ -25,4 +25,4 @@ class Settings:
     lifetime: timedelta = timedelta(hours=12)  # of a session
     idle: timedelta = timedelta(hours=2)  # after which a session ends
     watch: float = 5.0  # seconds between two looks for a new model
-    largest_body: int = 2_000_000  # bytes of a request
+    largest_body: int = 16_000_000  # bytes of a request

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import DateTime, ForeignKey, Index, String, Text, TypeDecorator
+from sqlalchemy import DateTime, ForeignKey, String, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # characters
@@ -33,13 +33,15 @@ def now() -> datetime:
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC. SQLite forgets the zone; it is put back here."""
+    """A time in UTC. SQLite forgets the zone, PostgreSQL tells its own."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:  # noqa: ARG002
-        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
@@ -106,10 +108,9 @@ class Feedback(Base):
     """What a person made of a recommendation. Rows are only ever added: the last one for a pair is how it stands."""
 
     __tablename__ = "feedback"
-    __table_args__ = (Index("feedback_of_pair", "client", "product"),)
     id: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
-    client: Mapped[str] = mapped_column(String(LABEL))
+    client: Mapped[str] = mapped_column(String(LABEL), index=True)
     product: Mapped[str] = mapped_column(String(LABEL))
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"))
     verdict: Mapped[str] = mapped_column(String(16))

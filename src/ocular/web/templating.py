@@ -27,7 +27,7 @@ def percent(share: float | None) -> str:
         return "–"
     if 0 < share < 0.001:
         return "< 0.1 %"
-    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{share:.1%}".replace("%", " %")
+    return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1f} %"
 
 
 _pages.filters["percent"] = percent

@@ -12,12 +12,13 @@ from ocular.explain.names import product_name
 from ocular.web import feedback
 from ocular.web.access import AnyVisitor, App, Application, Genuine, Visitor, audit
 from ocular.web.errors import NotFoundError
+from ocular.web.opportunities import DEPTH
 from ocular.web.tables import LABEL, NOTE, Verdict
 from ocular.web.templating import render
 from ocular.web.views import show_recommendation
 
 router = APIRouter()
-PAGE, RECOMMENDED, MOST_ALSO = 50, 5, 10
+PAGE, MOST_ALSO = 50, 10
 
 
 @router.get("/")
@@ -50,7 +51,7 @@ def accounts(
 def client(request: Request, app: App, visitor: AnyVisitor, name: str) -> Response:
     user, served = app.find_client(visitor, name), app.served
     history, shown = served.advisor.model.interactions_, app.names_shown(visitor)
-    best = served.advisor.recommend(name, RECOMMENDED)
+    best = served.advisor.recommend(name, DEPTH)
     found = [show_recommendation(served, recommendation, shown, evidence=False) for recommendation in best]
     log_view(app, visitor, "client viewed", name)
     values = {

@@ -59,7 +59,7 @@ def set_password(app: App, visitor: Admin, name: Annotated[str, Form()], passwor
 
 @router.post("/users/active", dependencies=[Genuine])
 def set_active(app: App, visitor: Admin, name: Annotated[str, Form()], active: Annotated[bool, Form()]) -> Response:
-    if name == visitor.user.name:
+    if name.strip().casefold() == visitor.user.name:
         raise RefusedError("nobody can lock themselves out; ask another administrator")
     with app.database.writing() as transaction:
         people.set_active(transaction, people.find_user(transaction, name), active)
@@ -86,7 +86,7 @@ def add_token(
 
 
 @router.post("/tokens/revoke", dependencies=[Genuine])
-def revoke_token(app: App, visitor: Admin, number: Annotated[int, Form()]) -> Response:
+def revoke_token(app: App, visitor: Admin, number: Annotated[int, Form(ge=1, le=2**31 - 1)]) -> Response:
     with app.database.writing() as transaction:
         transaction.execute(delete(Token).where(Token.id == number))
         audit(transaction, visitor.user.name, "token revoked", str(number), visitor.address)

@@ -11,7 +11,7 @@ router = APIRouter()
 
 
 @router.get("/healthz")
-def alive() -> dict[str, str]:
+async def alive() -> dict[str, str]:
     return {"status": "alive"}
 
 

@@ -44,20 +44,22 @@ def team(request: Request, app: App, visitor: Leader) -> Response:
 
 
 @router.post("/team/assignments/preview", dependencies=[Genuine])
-async def preview(request: Request, app: App, visitor: Leader, file: UploadFile) -> Response:
+def preview(request: Request, app: App, visitor: Leader, file: UploadFile) -> Response:
     try:
-        content = (await file.read()).decode("utf-8-sig")
+        content = file.file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise RefusedError("expected a CSV file in UTF-8, got other bytes; save it as CSV UTF-8") from None
     with app.database.reading() as transaction:
         found = read_assignments(content, app.served.advisor.model.interactions_, transaction, scope(visitor))
-    values = {"visitor": visitor, "preview": found, "content": content, "most": MOST_ERRORS}
+    key = "" if found.errors else app.keep_upload(visitor, content)
+    values = {"visitor": visitor, "preview": found, "key": key, "most": MOST_ERRORS}
     return render(request, "assignments.html", values, status_code=422 if found.errors else 200)
 
 
 @router.post("/team/assignments", dependencies=[Genuine])
-def assign(app: App, visitor: Leader, content: Annotated[str, Form(max_length=1_900_000)]) -> Response:
+def assign(app: App, visitor: Leader, key: Annotated[str, Form()]) -> Response:
     """All of the file or nothing; it is read again, since things may have changed after the preview."""
+    content = app.take_upload(visitor, key)
     with app.database.writing() as transaction:
         found = read_assignments(content, app.served.advisor.model.interactions_, transaction, scope(visitor))
         if found.errors:
@@ -71,6 +73,7 @@ def assign(app: App, visitor: Leader, content: Annotated[str, Form(max_length=1_
 
 @router.get("/team/feedback.csv")
 def export(app: App, visitor: Leader) -> Response:
+    app.database.check()  # while there is still another answer than half a file
     rows = feedback.export_rows(app.database, scope(visitor))
     headers = {"Content-Disposition": 'attachment; filename="feedback.csv"'}
     return StreamingResponse(csv_lines(feedback.COLUMNS, rows), media_type="text/csv; charset=utf-8", headers=headers)

@@ -68,7 +68,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["user_id"], ["users.id"]),
         sa.PrimaryKeyConstraint("id"),
     )
-    op.create_index("feedback_of_pair", "feedback", ["client", "product"])
+    op.create_index("ix_feedback_client", "feedback", ["client"])
     op.create_index("ix_feedback_at", "feedback", ["at"])
     op.create_table(
         "sessions",

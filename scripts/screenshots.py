@@ -1,0 +1,149 @@
+"""
+Pictures of every page of the application, from the embedded sample: light and dark, wide and on a phone.
+
+python scripts/screenshots.py [-o docs/screenshots]     needs Chromium and Pillow
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "web"))
+
+from browser_support import COMMAND, PASSWORD, serving, start_chromium  # noqa: E402
+
+from ocular import Advisor  # noqa: E402
+from ocular.web import feedback  # noqa: E402
+from ocular.web.access import Visitor  # noqa: E402
+from ocular.web.database import Database  # noqa: E402
+from ocular.web.people import add_user  # noqa: E402
+from ocular.web.tables import Assignment, Role, Verdict  # noqa: E402
+
+WIDTHS = {"wide": 1280, "phone": 390}
+MOST_HEIGHT, COLOURS, MOST_BYTES = 2400, 160, 150_000
+JUDGED = [Verdict.PURSUE, Verdict.WON, Verdict.PURSUE, Verdict.NOT_RELEVANT, Verdict.WON, Verdict.LOST]
+WHY = {Verdict.PURSUE: "budget in spring", Verdict.NOT_RELEVANT: "has it from another vendor", Verdict.WON: "",
+       Verdict.LOST: "too dear"}  # fmt: skip
+
+
+def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
+    """People, whose client is whose by the sample's own column, and some feedback; returns the first one's clients."""
+    history = advisor.model.interactions_
+    names = sorted({str(name) for name in history.user_attributes["seller"].tolist()})
+    database.upgrade()
+    with database.writing() as transaction:
+        add_user(transaction, "maria", Role.MANAGER, PASSWORD, full_name="Maria Rossi", team="north")
+        add_user(transaction, "root", Role.ADMIN, PASSWORD, full_name="Ruth Okafor")
+        people = {
+            name: add_user(transaction, f"seller{n}", Role.SELLER, PASSWORD, full_name=name, team="north")
+            for n, name in enumerate(names[:sellers])
+        }
+        owners = zip(history.user_labels.tolist(), history.user_attributes["seller"].tolist(), strict=True)
+        owned = [(client, people[seller]) for client, seller in owners if seller in people]
+        for client, user in owned:
+            transaction.add(Assignment(client=client, user_id=user.id))
+    served = "model-sample"
+    for n, (client, user) in enumerate(owned[: 2 * len(JUDGED)]):
+        best, verdict = advisor.recommend(client, 1)[0], JUDGED[n % len(JUDGED)]
+        pattern = best.explanation.reasons[0].cocluster if best.explanation.reasons else None
+        feedback.keep(
+            database, Visitor(user, "", "127.0.0.1"), client, str(best.product), verdict, WHY[verdict], "", served,
+            best.confidence, pattern,
+        )  # fmt: skip
+    return [client for client, user in owned if user.name == "seller0"]
+
+
+def clear_case(advisor: Advisor, clients: list[str]) -> dict[str, str]:
+    """A recommendation that two patterns speak for."""
+    found = [best for client in clients for best in advisor.recommend(client, 3)]
+    best = max(found, key=lambda f: (len(f.explanation.case().told) >= 2, f.confidence < 0.95, f.confidence))
+    return {"client": str(best.client), "product": str(best.product)}
+
+
+def look_at_file(page: Page, clients: list[str]) -> None:
+    page.goto("/team")
+    lines = ["client,seller", *(f'"{client}",seller1' for client in clients[:5])]
+    file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
+    page.get_by_label("CSV file").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_role("button", name="Look at it first").click()
+
+
+def take(page: Page, path: Path) -> None:
+    """With few colours, which a page of text does not miss."""
+    height = min(page.evaluate("document.documentElement.scrollHeight"), MOST_HEIGHT)
+    clip = {"x": 0, "y": 0, "width": page.viewport_size["width"], "height": height}  # type: ignore[index]
+    image = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))  # type: ignore[arg-type]
+    image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    size = path.stat().st_size
+    print(f"{path.name}: {size / 1000:.0f} KB")
+    if size > MOST_BYTES:
+        raise SystemExit(f"screenshots: expected at most {MOST_BYTES:,} bytes, got {size:,} in {path.name}")
+
+
+def photograph(browser: Browser, url: str, advisor: Advisor, clients: list[str], output: Path) -> None:
+    case = clear_case(advisor, clients)
+    pages: dict[str, tuple[str, str | Callable[[Page], None]]] = {
+        "sign-in": ("", "/sign-in"),
+        "accounts": ("seller0", "/"),
+        "client": ("seller0", f"/client?{urlencode({'name': case['client']})}"),
+        "recommendation": ("seller0", f"/recommendation?{urlencode(case)}"),
+        "patterns": ("seller0", "/patterns"),
+        "pattern": ("seller0", f"/pattern?number={advisor.model.coclusters()[0].index}"),
+        "model": ("seller0", "/model"),
+        "refusal": ("seller0", "/client?name=nobody"),
+        "team": ("maria", "/team"),
+        "assignments": ("maria", lambda page: look_at_file(page, clients)),
+        "admin": ("root", "/admin"),
+        "audit": ("root", "/admin/audit"),
+    }
+    signed_in = {}
+    for person in ("seller0", "maria", "root"):
+        with browser.new_context(base_url=url) as context:
+            page = context.new_page()
+            page.goto("/sign-in")
+            page.get_by_label("Name").fill(person)
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_url(f"{url}/")
+            signed_in[person] = context.storage_state()
+    for name, (person, way) in pages.items():
+        with browser.new_context(base_url=url, storage_state=signed_in.get(person)) as context:
+            page = context.new_page()
+            for size, width in WIDTHS.items():
+                page.set_viewport_size({"width": width, "height": 800})
+                page.goto(way) if isinstance(way, str) else way(page)
+                for scheme in ("light", "dark"):
+                    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                    take(page, output / f"{name}-{size}-{scheme}.png")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "screenshots")
+    output = arguments.parse_args().output
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*COMMAND, "demo", "-o", folder], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+        models, url = Path(folder) / "model", f"sqlite:///{folder}/web.db"
+        advisor, database = Advisor.load(models), Database(url)
+        clients = fill(database, advisor)
+        database.close()
+        with serving(models, url, Path(folder) / "log") as server, sync_playwright() as playwright:
+            browser = start_chromium(playwright.chromium)
+            photograph(browser, server.url, advisor, clients, output)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

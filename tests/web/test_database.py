@@ -1,0 +1,235 @@
+"""The database: its tables, and what happens while it does not answer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sites import Site, both_databases
+from sqlalchemy import inspect, select, text
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from ocular.errors import ConfigError
+from ocular.web.database import Database, DatabaseError
+from ocular.web.tables import AuditEntry, Base, Feedback, User, now
+
+OpenSite = Callable[..., Site]
+both_empty = pytest.mark.parametrize("empty_database_url", ["sqlite", "postgresql"], indirect=True)
+only_postgres = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+@pytest.fixture
+def database(empty_database_url: str) -> Iterator[Database]:
+    database = Database(empty_database_url)
+    yield database
+    database.close()
+
+
+@both_empty
+def test_migrations_make_exactly_the_tables(database: Database) -> None:
+    database.upgrade()
+    with database._engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+        assert set(inspect(connection).get_table_names()) == {*Base.metadata.tables, "alembic_version"}
+
+
+@both_empty
+def test_an_upgrade_of_a_database_that_is_up_to_date_keeps_everything(database: Database) -> None:
+    database.upgrade()
+    with database.writing() as transaction:
+        transaction.add(AuditEntry(name="ana", action="was here"))
+    database.upgrade()
+    with database.reading() as transaction:
+        assert transaction.scalars(select(AuditEntry.action)).all() == ["was here"]
+
+
+@both_databases
+def test_a_transaction_that_raises_leaves_nothing(database_url: str) -> None:
+    database = Database(database_url)
+    with suppress(ZeroDivisionError), database.writing() as transaction:
+        transaction.add(AuditEntry(name="ana", action="half"))
+        transaction.flush()
+        _ = 1 / 0
+    with database.reading() as transaction:
+        assert transaction.scalars(select(AuditEntry)).all() == []
+    database.close()
+
+
+@both_databases
+def test_a_broken_rule_is_not_an_unreachable_database(database_url: str) -> None:
+    database = Database(database_url)
+    with pytest.raises(IntegrityError), database.writing() as transaction:
+        transaction.add(User(name="ana", full_name="again", role="seller", team="", password="x"))
+    with pytest.raises(IntegrityError), database.writing() as transaction:
+        transaction.add(Feedback(client="c", product="p", user_id=999, verdict="won", model="m", confidence=1.0))
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "database_url",
+    ["sqlite", "postgresql"],
+    indirect=True,
+)
+def test_times_are_in_utc_whatever_the_zone_of_the_server(database_url: str) -> None:
+    if database_url.startswith("postgresql"):
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute("do $$ begin execute format('alter database %I set timezone to ''Asia/Tokyo''', "
+                               "current_database()); end $$")  # fmt: skip
+    database = Database(database_url)
+    with database.writing() as transaction:
+        transaction.add(AuditEntry(name="ana", action="x"))
+    with database.reading() as transaction:
+        at = transaction.scalars(select(AuditEntry.at)).one()
+    database.close()
+    assert at.tzinfo is not None
+    assert abs(now() - at) < timedelta(minutes=1)
+    assert at.utcoffset() == timedelta(0), "pages write UTC beside it"
+    assert at.astimezone(UTC).isoformat() == at.isoformat()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ocular.db",
+        "nosuch://x",
+        "sqlite:/x:y:z",
+        "oracle://x/y",
+        "postgresql://host:port/x",
+    ],
+)
+def test_a_bad_address_is_one_clear_line(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Database(url)
+    assert str(caught.value).startswith(
+        "expected a database such as sqlite:///ocular.db or postgresql://user@host/name"
+    )
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_address_does_not_show_its_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Database("nosuch://ana:sesame@host/x")
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["sqlite:////nowhere/at/all/ocular.db", "postgresql://ana@127.0.0.1:9/ocular"])
+def test_a_database_that_is_not_there_is_one_clear_line(url: str) -> None:
+    database = Database(url)
+    with pytest.raises(DatabaseError, match="the database does not answer"):
+        database.upgrade()
+    database.close()
+
+
+# ------------------------------------------------------------------------------------------------ out of reach
+
+
+def check_503(site: Site, ask: Callable[[], list]) -> None:
+    pages = ask()
+    assert [answer.status_code for answer in pages] == [503] * len(pages)
+    for answer in pages:
+        assert answer.headers["retry-after"] == "5"
+        assert "he database does not answer" in answer.text
+        assert "content-security-policy" in answer.headers
+    assert site.stranger().get("/healthz").status_code == 200
+
+
+@both_databases
+def test_pages_and_programs_hear_503_until_the_database_answers_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, program, client = site.browser("ana"), site.program("ana"), site.clients("ana")[0]
+    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "csrf": browser.csrf}
+
+    def ask() -> list:
+        return [
+            browser.get("/"),
+            browser.get("/client", params={"name": client}),
+            browser.post("/feedback", data=fields),
+            program.get("/api/v1/patterns"),
+            program.post("/api/v1/feedback", json=fields),
+            site.stranger().sign_in("ana"),
+            site.stranger().get("/readyz"),
+        ]
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise OperationalError("select 1", {}, sqlite3.OperationalError("disk I/O error"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.database._engine, "connect", unreachable)
+        patch.setattr("sqlalchemy.engine.base.OptionEngine.connect", unreachable)
+        check_503(site, ask)
+        assert ask()[3].json() == {"error": "the database does not answer; it is tried again with the next request"}
+    assert [answer.status_code for answer in ask()] == [200, 200, 303, 200, 201, 303, 200]
+    assert site.count(Feedback) == 2  # and none while it was away
+
+
+@only_postgres
+def test_connections_that_the_server_ended_are_made_anew(site: Site, postgres: str) -> None:
+    browser = site.browser("ana")
+    assert browser.signed_in()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname like 'test_%'")
+    assert browser.signed_in()
+
+
+@only_postgres
+def test_a_server_that_lets_nobody_in_is_503_and_recovers(site: Site, postgres: str) -> None:
+    browser = site.browser("ana")
+    name = site.database._engine.url.database
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'alter database "{name}" allow_connections false')
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        check_503(site, lambda: [browser.get("/"), site.stranger().get("/readyz")])
+        connection.execute(f'alter database "{name}" allow_connections true')
+    assert browser.signed_in()
+
+
+@both_databases
+def test_a_database_with_all_connections_taken_is_503(open_site: OpenSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = open_site()
+    browser = site.browser("ana")
+    monkeypatch.setattr(site.database._engine.pool, "_timeout", 0.1)
+    with ExitStack() as taken:
+        for _ in range(20):  # as many as the pool may hold
+            taken.enter_context(site.database.reading()).execute(text("select 1"))
+        assert browser.get("/").status_code == 503
+    assert browser.signed_in()
+
+
+def test_a_locked_sqlite_file_is_503_and_recovers(
+    open_site: OpenSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ocular.web.database.WAIT", 0.1)
+    site = open_site()
+    browser, client = site.browser("ana"), site.clients("ana")[0]
+    fields = {"client": client, "product": site.open_product(client), "verdict": "won"}
+    fields["csrf"] = browser.csrf
+    other = sqlite3.connect(tmp_path / "ocular.db", isolation_level=None)
+    other.execute("begin immediate")
+    answer = browser.submit("/feedback", **fields)
+    assert answer.status_code == 503
+    other.execute("rollback")
+    other.close()
+    assert browser.submit("/feedback", **fields).status_code == 303
+    assert site.count(Feedback) == 1
+
+
+def test_two_processes_may_share_an_sqlite_file(open_site: OpenSite) -> None:
+    one, other = open_site(), open_site()
+    client = one.clients("ana")[0]
+    fields = {"client": client, "product": one.open_product(client), "verdict": "won"}
+    browser = one.browser("ana")
+    assert browser.submit("/feedback", **fields).status_code == 303
+    again = other.stranger()
+    again.cookies = browser.cookies
+    assert again.signed_in()  # a session is good in both
+    assert other.count(Feedback) == 1

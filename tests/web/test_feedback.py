@@ -1,0 +1,206 @@
+"""What people say of recommendations: kept for good, and counted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+import pytest
+from sites import Browser, Site, both_databases, rows_of, text_of
+from sqlalchemy import select
+
+from ocular.web import feedback
+from ocular.web.app import create_app
+from ocular.web.tables import Feedback, Verdict
+
+OpenSite = Callable[..., Site]
+
+
+def say(site: Site, browser: Browser, client: str, verdict: str, *, place: int = 0, **more: str) -> str:
+    """A verdict on one of the client's recommendations; returns its product."""
+    product = site.open_product(client, place)
+    answer = browser.submit("/feedback", client=client, product=product, verdict=verdict, **more)
+    assert answer.status_code == 303
+    return product
+
+
+def kept(site: Site) -> list[Feedback]:
+    with site.database.reading() as transaction:
+        return list(transaction.scalars(select(Feedback).order_by(Feedback.id)))
+
+
+@both_databases
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_verdict_is_kept_with_everything_around_it(site: Site, verdict: Verdict) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    product = say(site, browser, client, verdict, reason=" too dear ", note="Ruft im März an ✓")
+    found = site.application.served.advisor.explain(client, product)
+    (row,) = kept(site)
+    assert (row.client, row.product, row.verdict) == (client, product, verdict)
+    assert (row.reason, row.note, row.user.name) == ("too dear", "Ruft im März an ✓", "ana")
+    assert row.model == site.application.served.version
+    assert row.confidence == pytest.approx(found.confidence)
+    assert row.pattern == found.explanation.reasons[0].cocluster
+    assert [(e.name, e.subject) for e in site.audited(f"feedback: {verdict}")] == [("ana", f"{client} · {product}")]
+    page = text_of(browser.get("/recommendation", params={"client": client, "product": product}))
+    for shown in (verdict, "too dear", "Ruft im März an ✓", "Ana Example"):
+        assert shown in page
+
+
+@both_databases
+def test_nothing_is_overwritten_and_the_latest_word_stands(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    for verdict in ("pursue", "lost", "won"):
+        product = say(site, browser, client, verdict)
+    assert [row.verdict for row in kept(site)] == ["pursue", "lost", "won"]
+    assert {p: row.verdict for p, row in feedback.standing(site.database, client).items()} == {product: "won"}
+    assert [row.verdict for row in feedback.history(site.database, client, product)] == ["won", "lost", "pursue"]
+    tags = browser.get("/client", params={"name": client}).text.split('<span class="tag ')[1:]
+    assert [tag.partition('"')[0] for tag in tags] == ["won"]
+
+
+@both_databases
+def test_what_is_decided_leaves_the_list_and_comes_back_when_taken_up_again(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+
+    def best() -> tuple[str, int]:
+        (row,) = [row for row in rows_of(browser.get("/", params={"search": client}).text) if row[0] == client]
+        return row[1], int(row[4])
+
+    first, how_many = best()
+    for verdict, there in (
+        ("pursue", True), ("not relevant", False), ("pursue", True), ("won", False), ("lost", False), ("pursue", True),
+    ):  # fmt: skip
+        browser.submit("/feedback", client=client, product=first, verdict=verdict)
+        product, now_open = best()
+        assert (product == first) == there
+        assert now_open == how_many - (not there)
+
+
+def test_a_client_with_everything_decided_says_so(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    for place in range(10):
+        say(site, browser, client, "not relevant", place=place)
+    (row,) = [row for row in rows_of(browser.get("/", params={"search": client}).text) if row[0] == client]
+    assert row[1:] == ["all decided", "", "–", "0"]
+
+
+@pytest.mark.parametrize(
+    ("back", "place"), [("client", "/client?name="), ("recommendation", "/recommendation?client=")]
+)
+def test_one_returns_to_the_page_where_the_verdict_was_given(site: Site, back: str, place: str) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    fields = {"client": client, "product": site.open_product(client), "verdict": "won"}
+    answer = browser.submit("/feedback", **fields, back=back)
+    assert answer.headers["location"].startswith(place)
+    assert browser.get(answer.headers["location"]).status_code == 200
+    assert browser.submit("/feedback", **fields, back="//evil.example").status_code == 422
+
+
+def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    product = str(site.history.item_labels[site.history.by_user[0][0]])
+    answer = browser.submit("/feedback", client=client, product=product, verdict="pursue")
+    assert answer.status_code == 404
+    assert "has this product already" in answer.text
+    assert site.count(Feedback) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"verdict": "great"},
+        {"verdict": ""},
+        {"product": "no such product"},
+        {"note": "x" * 4001},
+        {"reason": "x" * 501},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_feedback_that_can_not_be_kept_is_refused(site: Site, wrong: dict[str, str]) -> None:
+    client = site.clients("ana")[0]
+    fields = {"client": client, "product": site.open_product(client), "verdict": "won"} | wrong
+    assert site.browser("ana").submit("/feedback", **fields).status_code in {404, 422}
+    assert site.count(Feedback) == 0
+
+
+@both_databases
+def test_the_team_page_counts_what_stands(site: Site) -> None:
+    ana, ben, sue = (site.browser(name) for name in ("ana", "ben", "sue"))
+    mine = site.clients("ana")
+    say(site, ana, mine[0], "lost")
+    say(site, ana, mine[0], "won")  # in place of the loss
+    say(site, ana, mine[1], "won", reason="a good call")
+    say(site, ana, mine[2], "lost")
+    say(site, ben, site.clients("ben")[0], "pursue")
+    say(site, ben, site.clients("ben")[1], "not relevant")
+    say(site, sue, site.clients("sue")[0], "won")
+    for name, won, rate in (("max", 2, "67 %"), ("root", 3, "75 %")):
+        page = site.browser(name).get("/team").text
+        facts = page.partition('<dl class="facts large">')[2].partition("</dl>")[0]
+        counts = [fact.partition("</dd>")[0] for fact in facts.split("<dd>")[1:]]
+        assert counts == ["1", "1", str(won), "1", rate]
+        assert (site.clients("sue")[0] in text_of(site.browser(name).get("/team"))) == (name == "root")
+    assert [mine[1], "won", "a good call"] in [
+        [row[0], row[2], row[4]] for row in rows_of(site.browser("max").get("/team").text) if len(row) == 5
+    ]
+
+
+@both_databases
+def test_the_funnel_by_pattern_adds_up(site: Site) -> None:
+    browser = site.browser("ana")
+    for client, verdict in zip(site.clients("ana"), ["won", "won", "lost", "pursue", "not relevant"] * 3, strict=True):
+        say(site, browser, client, verdict)
+    rows = feedback.latest(site.database, "north")
+    by_pattern = feedback.funnels_by_pattern(rows)
+    assert len(by_pattern) > 1
+    assert sum(found.judged for found in by_pattern.values()) == len(rows) == 15
+    assert feedback.funnel(rows).hit_rate == pytest.approx(6 / 9)
+    for pattern, found in by_pattern.items():
+        assert found.counts == {v: sum(r.pattern == pattern and r.verdict == v for r in rows) for v in Verdict}
+    shown = [row for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
+    assert sorted([*map(int, row[1:5])] for row in shown) == sorted(
+        [found.counts[v] for v in Verdict] for found in by_pattern.values()
+    )
+
+
+def test_no_ended_case_has_no_hit_rate(site: Site) -> None:
+    say(site, site.browser("ana"), site.clients("ana")[0], "pursue")
+    assert feedback.funnel(feedback.latest(site.database, None)).hit_rate is None
+
+
+# ------------------------------------------------------------------------------------------------ nothing is lost
+
+
+@both_databases
+def test_what_was_acknowledged_survives_an_application_that_never_closed(site: Site) -> None:
+    client = site.clients("ana")[0]
+    product = say(site, site.browser("ana"), client, "pursue", note="first")
+    number = site.program("ana").post(
+        "/api/v1/feedback", json={"client": client, "product": product, "verdict": "won"}
+    ).json()["id"]  # fmt: skip
+    again = create_app(site.settings).state.application.database  # the first one is still open
+    rows = feedback.history(again, client, product)
+    assert [(row.verdict, row.note) for row in rows] == [("won", ""), ("pursue", "first")]
+    assert rows[0].id == number
+    again.close()
+
+
+def test_an_answer_of_sqlite_means_that_it_is_on_the_disk(site: Site) -> None:
+    with site.database.writing() as transaction:
+        raw = transaction.connection().connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        assert raw.execute("pragma synchronous").fetchone() == (2,)  # FULL
+        assert raw.execute("pragma journal_mode").fetchone() == ("wal",)
+
+
+@both_databases
+def test_feedback_that_fails_half_way_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no audit, no feedback")
+
+    browser, client = site.browser("ana"), site.clients("ana")[0]
+    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "csrf": browser.csrf}
+    monkeypatch.setattr(feedback, "audit", broken)
+    assert browser.post("/feedback", data=fields).status_code == 500
+    assert site.count(Feedback) == 0

@@ -1,0 +1,78 @@
+"""What people said of recommendations, handed out as a file and to programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+
+import pytest
+from sites import Browser, Site, both_databases
+from sqlalchemy import select
+
+from ocular.web.feedback import COLUMNS
+from ocular.web.tables import Feedback
+
+OpenSite = Callable[..., Site]
+
+
+def say(site: Site, browser: Browser, client: str, verdict: str, *, place: int = 0, **more: str) -> str:
+    """A verdict on one of the client's recommendations; returns its product."""
+    product = site.open_product(client, place)
+    answer = browser.submit("/feedback", client=client, product=product, verdict=verdict, **more)
+    assert answer.status_code == 303
+    return product
+
+
+def exported(browser: Browser) -> list[dict[str, str]]:
+    answer = browser.get("/team/feedback.csv")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'attachment; filename="feedback.csv"'
+    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " ="])
+def test_a_spreadsheet_runs_nothing_of_the_export(site: Site, start: str) -> None:
+    bad = f'{start}HYPERLINK("http://evil.example")'
+    with site.database.writing() as transaction:
+        user = site.application.visitor_of_session(site.browser("ana").cookies["ocular_session"], "").user
+        transaction.add(Feedback(client=bad, product=bad, user_id=user.id, verdict="won", reason=bad, note=bad,
+                                 model=bad, confidence=0.5, pattern=None))  # fmt: skip
+    (row,) = exported(site.browser("max"))
+    for name in ("client", "product", "reason", "note", "model"):
+        assert row[name] == f"'{bad}"
+    assert row["confidence"] == "0.5"
+
+
+@both_databases
+def test_the_export_is_all_that_was_ever_said(site: Site) -> None:
+    ana, sue = site.browser("ana"), site.browser("sue")
+    mine, theirs = site.clients("ana")[0], site.clients("sue")[0]
+    note = 'a "quoted", long\r\nnote; ü'
+    product = say(site, ana, mine, "pursue", note=note)
+    say(site, ana, mine, "won")
+    say(site, sue, theirs, "lost")
+    rows = exported(site.browser("root"))
+    assert list(rows[0]) == list(COLUMNS)
+    assert [(row["client"], row["verdict"], row["seller"], row["team"]) for row in rows] == [
+        (mine, "pursue", "ana", "north"), (mine, "won", "ana", "north"), (theirs, "lost", "sue", "south"),
+    ]  # fmt: skip
+    assert (rows[0]["product"], rows[0]["note"]) == (product, note)
+    assert {row["model"] for row in rows} == {site.application.served.version}
+    assert exported(site.browser("max")) == rows[:2]
+    programs = {name: site.program(name).get("/api/v1/feedback").json() for name in ("root", "max")}
+    told = [{key: "" if value is None else str(value) for key, value in row.items()} for row in programs["root"]]
+    assert [{name: row[name] for name in COLUMNS} for row in told] == rows
+    assert programs["max"] == programs["root"][:2]
+
+
+@both_databases
+def test_a_long_export_is_complete(site: Site) -> None:
+    with site.database.writing() as transaction:
+        user = transaction.scalars(select(Feedback.user_id)).first() or 1
+        transaction.add_all(
+            Feedback(client=f"c{n}", product="p", user_id=user, verdict="won", model="m", confidence=0.5, pattern=n)
+            for n in range(1100)
+        )
+    assert [row["client"] for row in exported(site.browser("root"))] == [f"c{n}" for n in range(1100)]

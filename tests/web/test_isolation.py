@@ -1,0 +1,184 @@
+"""What one person may not see of the others' clients, wherever it could be shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+import httpx2
+import pytest
+from sites import NOBODYS, Browser, Site, label, text_of
+
+from ocular.web.settings import Names
+from ocular.web.tables import Feedback
+
+OpenSite = Callable[..., Site]
+MISSING = "No Such Company AG"
+
+
+def answers(site: Site, browser: Browser, program: Browser, client: str) -> list[tuple[int, str]]:
+    """All ways to ask for a client."""
+    product = str(site.history.item_labels[0])
+    pair = {"client": client, "product": product}
+    found = [
+        browser.get("/client", params={"name": client}),
+        browser.get("/recommendation", params=pair),
+        browser.get("/recommendation", params=pair | {"also": product}),
+        browser.submit("/feedback", **pair, verdict="won"),
+        program.get("/api/v1/recommendations", params={"client": client}),
+        program.get("/api/v1/explanation", params=pair),
+        program.post("/api/v1/feedback", json=pair | {"verdict": "won"}),
+    ]
+    return [(answer.status_code, answer.text) for answer in found]
+
+
+@pytest.mark.parametrize(
+    ("visitor", "owner"), [("ana", "ben"), ("ana", "sue"), ("ana", None), ("sue", "ana"), ("max", "sue")]
+)
+def test_a_client_of_others_is_answered_like_one_that_does_not_exist(
+    site: Site, visitor: str, owner: str | None
+) -> None:
+    browser, program = site.browser(visitor), site.program(visitor)
+    client = site.clients(owner)[0] if owner else label(site.history, NOBODYS[0])
+    others = answers(site, browser, program, client)
+    assert others == answers(site, browser, program, MISSING)
+    assert {status for status, _ in others} == {404}
+    assert site.count(Feedback) == 0
+
+
+def test_the_nearest_names_are_not_suggested(site: Site) -> None:
+    theirs = site.clients("sue")[0]
+    for answer in (
+        site.browser("ana").get("/client", params={"name": theirs[:-1]}),
+        site.program("ana").get("/api/v1/recommendations", params={"client": theirs[:-1]}),
+    ):
+        assert answer.status_code == 404
+        assert theirs not in text_of(answer)
+
+
+@pytest.mark.parametrize("visitor", ["ana", "ben", "sue"])
+def test_the_list_of_a_seller_is_what_they_own(site: Site, visitor: str) -> None:
+    assert listed(site, site.browser(visitor)) == set(site.clients(visitor))
+
+
+def test_a_manager_sees_the_team_and_what_is_nobodys(site: Site) -> None:
+    nobodys = {label(site.history, row) for row in NOBODYS}
+    assert listed(site, site.browser("max")) == {*site.clients("ana"), *site.clients("ben"), *nobodys}
+    for client in (site.clients("ana")[0], label(site.history, NOBODYS[0])):
+        assert site.browser("max").get("/client", params={"name": client}).status_code == 200
+
+
+def test_an_administrator_sees_all(site: Site) -> None:
+    assert listed(site, site.browser("root")) == set(site.history.user_labels)
+
+
+def test_a_search_finds_only_ones_own(site: Site) -> None:
+    mine, theirs = site.clients("ana")[0], site.clients("sue")[0]
+    browser = site.browser("ana")
+    assert names_on(site, browser.get("/", params={"search": theirs})) == {theirs}  # in the box, and no more
+    assert "No client of yours fits" in browser.get("/", params={"search": theirs}).text
+    assert names_on(site, browser.get("/", params={"search": mine.upper()})) == {mine}
+
+
+def listed(site: Site, browser: Browser) -> set[str]:
+    """The clients on all pages of the list."""
+    return set().union(*(names_on(site, browser.get("/", params={"page": page})) for page in (1, 2)))
+
+
+def names_on(site: Site, answer: httpx2.Response) -> set[str]:
+    assert answer.status_code == 200
+    return {name for name in site.history.user_labels if name in text_of(answer)}
+
+
+# ------------------------------------------------------------------------------------------------ names of others
+
+
+def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
+    """All that a visitor can read of patterns and of some clients."""
+    browser, program = site.browser(visitor), site.program(visitor)
+    patterns = list(site.application.served.patterns)
+    found = [browser.get("/"), browser.get("/patterns"), program.get("/api/v1/patterns")]
+    found += [browser.get("/pattern", params={"number": number}) for number in patterns]
+    found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
+    for client in clients:
+        found += [
+            browser.get("/client", params={"name": client}),
+            program.get("/api/v1/recommendations", params={"client": client, "n": 10}),
+        ]
+        for product in (site.open_product(client, place) for place in range(2)):
+            pair = {"client": client, "product": product}
+            found += [
+                browser.get("/recommendation", params=pair),
+                browser.get("/recommendation", params=pair | {"also": str(site.history.item_labels[0])}),
+                program.get("/api/v1/explanation", params=pair),
+            ]
+    assert all(answer.status_code == 200 for answer in found)
+    pages = [text_of(answer) if "html" in answer.headers["content-type"] else answer.text for answer in found]
+    return "\n".join(pages)
+
+
+@pytest.mark.parametrize(
+    ("names", "visitor", "readable"),
+    [
+        (Names.EVERYBODY, "ana", {"ana", "ben", "sue", None}),
+        (Names.TEAM, "ana", {"ana", "ben"}),
+        (Names.TEAM, "sue", {"sue"}),
+        (Names.TEAM, "max", {"ana", "ben", None}),
+        (Names.NOBODY, "ana", {"ana"}),
+        (Names.NOBODY, "max", {"ana", "ben", None}),
+        (Names.NOBODY, "root", {"ana", "ben", "sue", None}),
+    ],
+)
+def test_names_are_read_by_those_who_may(
+    open_site: OpenSite, names: Names, visitor: str, readable: set[str | None]
+) -> None:
+    site = open_site(names=names)
+    clients = site.clients("sue" if visitor == "sue" else "ana")[:3]
+    text = everything(site, visitor, clients)
+    owners = site.owners()
+    occurring = {name for name in site.history.user_labels if name in text}
+    assert {owners.get(name) for name in occurring} == readable
+
+
+def test_hidden_clients_count_without_a_name(open_site: OpenSite) -> None:
+    site = open_site(names=Names.NOBODY)
+    program = site.program("ana")
+    reasons = [
+        reason
+        for client in site.clients("ana")
+        for found in program.get("/api/v1/recommendations", params={"client": client}).json()
+        for reason in found["reasons"]
+    ]
+    assert any(reason["hidden"] for reason in reasons)
+    for reason in reasons:
+        assert len(reason["similar"]) + reason["hidden"] == reason["bought_by"]
+        others = [row["name"] for row in reason["matrix"]["rows"] if not row["self"]]
+        assert set(others) <= {"a client", *site.clients("ana")}
+
+
+# ------------------------------------------------------------------------------------------------ moving
+
+
+def test_a_moved_client_is_the_new_sellers_at_once(site: Site) -> None:
+    client = site.clients("ana")[0]
+    ana, ben, max_ = site.browser("ana"), site.browser("ben"), site.browser("max")
+    assert client in listed(site, ana)
+    assert max_.assign(f'client,seller\n"{client}",ben\n').status_code == 303
+    assert [b.get("/client", params={"name": client}).status_code for b in (ana, ben)] == [404, 200]
+    assert client not in listed(site, ana)
+    assert client in listed(site, ben)
+
+
+def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
+    open_site: OpenSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ocular.web.access.REMEMBERED", 0.3)
+    one, other = open_site(), open_site()
+    client = one.clients("ana")[0]
+    ana, ben = one.browser("ana"), one.browser("ben")
+    assert client in listed(one, ana)
+    other.browser("max").assign(f'client,seller\n"{client}",ben\n')
+    assert [b.get("/client", params={"name": client}).status_code for b in (ana, ben)] == [404, 200]
+    time.sleep(0.35)
+    assert client not in listed(one, ana)
+    assert client in listed(one, ben)

@@ -1,0 +1,222 @@
+"""Which model is served: the newest that is whole; everything else is refused once and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sites import Browser, Site
+
+from ocular import Interactions, OCuLaR
+from ocular.artifact import _manifest_digest
+from ocular.errors import ArtifactError
+from ocular.web.app import create_app
+from ocular.web.errors import UnavailableError
+from ocular.web.registry import Registry
+from ocular.web.settings import Settings
+from ocular.web.tables import Feedback
+
+OpenSite = Callable[..., Site]
+
+
+@pytest.fixture
+def models(first_model: Path, tmp_path: Path) -> Path:
+    """A folder with one model, to be changed."""
+    return Path(shutil.copytree(first_model, tmp_path / "models"))
+
+
+@pytest.fixture
+def registry(models: Path) -> Registry:
+    registry = Registry(models)
+    registry.refresh()
+    assert name_of(registry) == "first"
+    return registry
+
+
+def name_of(registry: Registry) -> str:
+    return registry.current.version.rpartition("-")[0]
+
+
+def put(models: Path, name: str, created: str = "2100-01-01T00:00:00Z", source: str = "first") -> Path:
+    """A copy of a model that says it is newer."""
+    path = Path(shutil.copytree(models / source, models / name))
+    manifest = json.loads((path / "manifest.json").read_text("utf-8")) | {"created": created}
+    manifest["digest"] = _manifest_digest(manifest)
+    (path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    return path
+
+
+def flip(file: Path, place: int = -100) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_newer_model_is_picked_up(models: Path, registry: Registry) -> None:
+    put(models, "second")
+    registry.refresh()
+    assert name_of(registry) == "second"
+    put(models, "old", created="2000-01-01T00:00:00Z")
+    registry.refresh()
+    assert name_of(registry) == "second"
+
+
+def test_a_model_is_loaded_once(models: Path, registry: Registry) -> None:
+    served = registry.current
+    registry.refresh()
+    assert registry.current is served
+
+
+def test_the_version_names_the_folder_and_the_content(models: Path, registry: Registry) -> None:
+    before = registry.current.version
+    digest = json.loads((models / "first" / "manifest.json").read_text("utf-8"))["digest"]
+    assert before == f"first-{digest[:8]}"
+    put(models, "second")
+    shutil.rmtree(models / "first")
+    (models / "second").rename(models / "first")
+    registry.refresh()
+    assert name_of(registry) == "first"
+    assert registry.current.version != before
+
+
+def test_a_model_may_be_the_folder_itself(models: Path) -> None:
+    registry = Registry(models / "first")
+    registry.refresh()
+    assert name_of(registry) == "first"
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda path: flip(path / "arrays.npz"), "sha256 differs"),
+        (lambda path: flip(path / "clients.parquet"), "sha256 differs"),
+        (lambda path: (path / "products.parquet").unlink(), "can not be read"),
+        (lambda path: (path / "arrays.npz").write_bytes((path / "arrays.npz").read_bytes()[:1000]), "expected"),
+        (lambda path: (path / "manifest.json").write_text('{"format": "ocular-mod'), "manifest can not be read"),
+        (lambda path: (path / "manifest.json").write_text("[]"), "manifest can not be read"),
+        (lambda path: (path / "manifest.json").write_bytes(b"\xff\xff"), "manifest can not be read"),
+        (
+            lambda path: (path / "manifest.json").write_text(
+                (path / "manifest.json").read_text("utf-8").replace('"ocular-model"', '"ocular-modem"'), "utf-8"
+            ),
+            "ocular-modem",
+        ),
+    ],
+    ids=["flipped", "flipped-table", "missing", "truncated", "half-manifest", "list", "not-text", "other-format"],
+)
+def test_a_broken_model_is_refused_once_and_the_old_one_goes_on(
+    models: Path, registry: Registry, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object], told: str
+) -> None:
+    served = registry.current
+    damage(put(models, "broken"))
+    with caplog.at_level(logging.INFO, "ocular.web"):
+        for _ in range(3):
+            registry.refresh()
+    assert registry.current is served
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "refused the model in broken: " in record.getMessage()
+    assert told in record.getMessage()
+
+
+def test_the_newest_whole_model_is_served_where_the_newest_is_broken(models: Path) -> None:
+    put(models, "second", created="2100-01-01T00:00:00Z")
+    flip(put(models, "third", created="2101-01-01T00:00:00Z") / "arrays.npz")
+    registry = Registry(models)
+    registry.refresh()
+    assert name_of(registry) == "second"
+
+
+def test_folders_without_a_manifest_are_no_models(
+    models: Path, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = put(models, "half")
+    (path / "manifest.json").unlink()
+    (models / "notes.txt").write_text("not a folder")
+    registry.refresh()
+    assert caplog.records == []
+    assert name_of(registry) == "first"
+
+
+def test_a_copy_that_was_looked_at_half_way_is_served_when_complete(models: Path, registry: Registry) -> None:
+    path = put(models, "second")
+    aside = (path / "products.parquet").rename(models / "aside")
+    registry.refresh()
+    assert name_of(registry) == "first"
+    aside.rename(path / "products.parquet")
+    registry.refresh()
+    assert name_of(registry) == "second"
+
+
+def test_a_model_that_is_taken_away_is_followed_by_the_one_before(models: Path, registry: Registry) -> None:
+    path = put(models, "second")
+    registry.refresh()
+    shutil.rmtree(path)
+    registry.refresh()
+    assert name_of(registry) == "first"
+
+
+@pytest.mark.parametrize("content", ["nothing", "rubbish", "no-folder"])
+def test_without_a_model_the_start_is_one_clear_line(tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "models"
+    if content != "no-folder":
+        (folder / "x").mkdir(parents=True)
+    if content == "rubbish":
+        (folder / "x" / "manifest.json").write_text("{")
+    with pytest.raises(ArtifactError) as caught:
+        Registry(folder).start()
+    message = str(caught.value)
+    assert message.startswith(f"expected a model in {folder}, got none that can be read; ")
+    assert "\n" not in message
+    with pytest.raises(UnavailableError, match="no model is loaded"):
+        _ = create_app(Settings(folder)).state.application.served
+
+
+def test_an_application_without_a_model_is_not_ready(tmp_path: Path) -> None:
+    app = create_app(Settings(tmp_path, "sqlite://"))
+    assert Browser(app).get("/healthz").status_code == 200
+    assert Browser(app).get("/readyz").status_code == 503
+
+
+def test_the_application_takes_a_new_model_by_itself_and_feedback_says_which(open_site: OpenSite, models: Path) -> None:
+    site = open_site(models=models, watch=0.05)
+    client, program = site.clients("ana")[0], site.program("ana")
+    pair = {"client": client, "product": site.open_product(client), "verdict": "pursue"}
+    assert program.post("/api/v1/feedback", json=pair).status_code == 201
+    first = site.application.served.version
+    put(models, "second")
+    for _ in range(200):
+        if site.application.served.version != first:
+            break
+        time.sleep(0.02)
+    second = site.application.served.version
+    assert second.startswith("second-")
+    assert site.stranger().get("/readyz").json() == {"status": "ready", "model": second}
+    assert program.post("/api/v1/feedback", json=pair).status_code == 201
+    assert [row["model"] for row in site.program("root").get("/api/v1/feedback").json()] == [first, second]
+    assert site.count(Feedback) == 2
+    assert second in site.browser("ana").get("/model").text
+
+
+def test_a_client_unknown_to_the_new_model_is_gone_without_an_error(open_site: OpenSite, models: Path) -> None:
+    """Assignments outlive models."""
+    site = open_site(models=models)
+    client, browser = site.clients("ana")[1], site.browser("ana")
+    browser.submit("/feedback", client=client, product=site.open_product(client), verdict="won")
+    kept = site.clients("ana")[0]
+    tiny = Interactions.from_pairs(
+        [0, 0, 1, 1, 2], [0, 1, 0, 1, 0], user_labels=[kept, "b", "c"], item_labels=["nut", "saw"]
+    )
+    time.sleep(1.1)  # a manifest says when to the second
+    OCuLaR(2, 0.1, random_state=0, tol=1e-3, max_iter=500).fit(tiny).save(models / "second")
+    site.application.registry.refresh()
+    assert site.application.served.version.startswith("second-")
+    assert browser.get("/client", params={"name": client}).status_code == 404
+    assert browser.get("/client", params={"name": kept}).status_code == 200
+    assert "1 client," in browser.get("/").text
+    assert client in site.browser("max").get("/team").text or "&" in client

@@ -1,0 +1,180 @@
+"""Signing in: what it takes, and what is kept of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sites import GENUINE_HASHER, PASSWORD, Site, both_databases, text_of
+from sqlalchemy import text, update
+
+from ocular.errors import ConfigError
+from ocular.web import credentials
+from ocular.web.access import BY_ADDRESS, BY_NAME, COOKIE, WINDOW
+from ocular.web.database import Database
+from ocular.web.tables import Base, Failure, Session, User, now
+
+OpenSite = Callable[..., Site]
+
+
+def change(site: Site, *statements: Any) -> None:
+    with site.database.writing() as transaction:
+        for statement in statements:
+            transaction.execute(statement)
+
+
+@both_databases
+def test_the_right_password_opens_the_pages(site: Site) -> None:
+    browser = site.stranger()
+    assert not browser.signed_in()
+    answer = browser.sign_in(" ANA ", next="/client?name=x")  # as people type it
+    assert (answer.status_code, answer.headers["location"]) == (303, "/client?name=x")
+    assert browser.signed_in()
+    assert [(entry.name, entry.address) for entry in site.audited("signed in")] == [("ana", "testclient")]
+
+
+@both_databases
+def test_a_wrong_password_and_an_unknown_name_are_told_alike(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    change(site, update(User).where(User.name == "ben").values(active=False))
+    verified: list[str] = []
+    genuine = credentials._hasher.verify
+
+    class Watched:
+        @staticmethod
+        def verify(hashed: str, password: str) -> bool:
+            verified.append(hashed)
+            return genuine(hashed, password)
+
+    monkeypatch.setattr(credentials, "_hasher", Watched)
+    pages = [
+        site.stranger().sign_in("ana", "a wrong password"),
+        site.stranger().sign_in("nobody", "a wrong password"),
+        site.stranger().sign_in("ben"),  # locked, with the right password
+        site.stranger().sign_in("", ""),
+    ]
+    assert {page.status_code for page in pages} == {401}
+    assert len({page.text for page in pages}) == 1
+    assert "The name or the password is not right." in pages[0].text
+    assert len(verified) == 4
+    assert all(hashed.startswith("$argon2id$") for hashed in verified)
+    assert [entry.name for entry in site.audited("sign-in refused")] == ["ana", "nobody", "ben", ""]
+    assert site.count(Session) == 0
+
+
+def test_the_password_of_nobody_opens_nothing(site: Site) -> None:
+    assert site.stranger().sign_in("nobody", "nobody at all").status_code == 401  # what the stand-in is a hash of
+
+
+@both_databases
+def test_five_refusals_lock_a_name_out_for_a_while(site: Site) -> None:
+    browser = site.stranger()
+    for _ in range(BY_NAME):
+        assert browser.sign_in("Ana", "a wrong password").status_code == 401
+    locked = browser.sign_in("ana")
+    assert locked.status_code == 429
+    assert "too many attempts" in locked.text
+    assert not browser.signed_in()
+    assert site.stranger().sign_in("ben").status_code == 303  # the others are not
+    change(site, update(Failure).values(at=now() - WINDOW - timedelta(seconds=1)))
+    assert browser.sign_in("ana").status_code == 303
+
+
+def test_four_refusals_do_not_and_the_right_password_forgets_them(site: Site) -> None:
+    for _ in range(2):
+        for _ in range(BY_NAME - 1):
+            assert site.stranger().sign_in("ana", "a wrong password").status_code == 401
+        assert site.stranger().sign_in("ana").status_code == 303
+
+
+def test_an_unknown_name_is_locked_out_alike(site: Site) -> None:
+    statuses = [site.stranger().sign_in("nobody", "a wrong password").status_code for _ in range(BY_NAME + 1)]
+    assert statuses == [401] * BY_NAME + [429]
+
+
+@both_databases
+def test_many_refusals_from_one_address_lock_it_out(site: Site) -> None:
+    with site.database.writing() as transaction:
+        transaction.add_all(Failure(name=f"name{n}", address="testclient") for n in range(BY_ADDRESS - 1))
+    assert site.stranger().sign_in("ana").status_code == 303
+    assert site.stranger().sign_in("one-more", "a wrong password").status_code == 401
+    assert site.stranger().sign_in("ana").status_code == 429
+    change(site, update(Failure).values(address="another"))
+    assert site.stranger().sign_in("ana").status_code == 303
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(open_site: OpenSite, secure: bool) -> None:
+    cookie = open_site(secure=secure).stranger().sign_in("ana").headers["set-cookie"]
+    flags = {part.strip().casefold() for part in cookie.split(";")[1:]}
+    assert {"httponly", "samesite=lax", "path=/"} <= flags
+    assert ("secure" in flags) == secure
+    assert not any(flag.startswith(("domain", "expires", "max-age")) for flag in flags)
+
+
+@pytest.mark.parametrize(
+    "then",
+    ["//evil.example", "/\\evil.example", "https://evil.example/", "evil.example", "javascript:alert(1)", "\\\\evil",
+     "/\t/evil.example", "/\n/evil.example", "", " //evil.example"],
+)  # fmt: skip
+def test_signing_in_leads_to_no_other_site(site: Site, then: str) -> None:
+    browser = site.stranger()
+    page = text_of(browser.get("/sign-in", params={"next": then}))
+    kept = re.search(r'name="next" value="([^"]*)"', page, re.DOTALL)
+    assert kept is not None
+    for given in (then, kept[1]):
+        place = browser.sign_in("ana", next=given).headers["location"]
+        assert re.fullmatch(r"/|/[^/\\\s].*", place), place
+
+
+@pytest.mark.parametrize("password", ["", "elevenchars", "x" * 201])
+def test_a_password_too_short_or_too_long_is_refused(site: Site, password: str) -> None:
+    browser = site.browser("root")
+    answers = [
+        browser.submit("/admin/users", name="new", role="seller", password=password),
+        browser.submit("/admin/users/password", name="ana", password=password),
+    ]
+    for answer in answers:
+        assert answer.status_code in {400, 422}
+    if password:
+        assert f"xpected a password of 12 to 200 characters, got {len(password)}" in answers[0].text
+    assert site.count(User) == 5
+    assert site.stranger().sign_in("ana").status_code == 303
+
+
+@pytest.mark.parametrize("name", ["", "a b", "<b>", "../x", "é", "ana", "ANA", "x" * 81, "-x"])
+def test_a_name_that_can_not_be_used_is_refused(site: Site, name: str) -> None:
+    answer = site.browser("root").submit("/admin/users", name=name, role="seller", password="a long password")
+    assert answer.status_code in {400, 422}
+    assert site.count(User) == 5
+
+
+def test_passwords_are_hashed_with_argon2id() -> None:
+    hashed = GENUINE_HASHER.hash(PASSWORD)
+    assert re.match(r"\$argon2id\$v=19\$m=(65536|262144),t=[3-9],p=\d", hashed)
+    assert PASSWORD not in hashed
+    with pytest.raises(ConfigError, match="got 11"):
+        credentials.hash_password("elevenchars")
+
+
+@both_databases
+def test_no_secret_is_in_the_database(site: Site) -> None:
+    browser, program = site.browser("ana"), site.program("ana")
+    program.get("/api/v1/patterns")
+    secrets = [PASSWORD, browser.cookies[COOKIE], program.headers["authorization"].removeprefix("Bearer ")]
+    kept = everything_kept(site.database)
+    assert credentials.digest(secrets[1]) in kept
+    assert credentials.digest(secrets[2]) in kept
+    for secret in secrets:
+        assert secret not in kept
+
+
+def everything_kept(database: Database) -> str:
+    with database.reading() as transaction:
+        tables = [transaction.execute(text(f"select * from {name}")).all() for name in Base.metadata.tables]
+    return "\n".join(repr(row) for rows in tables for row in rows)
