@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +25,7 @@ from ocular.web.tables import Assignment, AuditEntry, Failure, Role, Session, To
 COOKIE = "ocular_session"
 WINDOW, BY_NAME, BY_ADDRESS = timedelta(minutes=15), 5, 50  # refused sign-ins before no more are looked at
 MOST_UPLOADS = 20  # that wait for a decision
-REMEMBERED = 10.0  # seconds that assignments are kept for lists; a single client is always looked up
+REMEMBERED = 30.0  # seconds that assignments are kept for lists; a single client is always looked up
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Application:
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self.settings, self.database, self.registry = settings, database, registry
         self._assigned: Assigned | None = None
+        self._reading = threading.Lock()
         self._uploads: dict[str, tuple[int, str]] = {}
 
     @property
@@ -111,23 +113,33 @@ class Application:
         return shown
 
     def _assignments(self) -> Assigned:
+        """Read again from time to time, by one thread, while the others go on with what was read before."""
         assigned, served = self._assigned, self.served
-        if assigned is None or assigned.until < time.monotonic() or assigned.version != served.version:
-            history = served.advisor.model.interactions_
-            rows = history.user_rows
-            owned: dict[int, list[int]] = {}
-            with self.database.reading() as transaction:
-                teams = {user.id: user.team for user in transaction.scalars(select(User))}
-                for client, user in transaction.execute(select(Assignment.client, Assignment.user_id)):
-                    if client in rows:
-                        owned.setdefault(user, []).append(rows[client])
-            of_user = {user: np.sort(np.array(found, dtype=np.int64)) for user, found in owned.items()}
-            of_team = {team: np.zeros(history.n_users, dtype=bool) for team in teams.values()}
-            for user, clients in of_user.items():
-                of_team[teams[user]][clients] = True
-            assigned = Assigned(served.version, time.monotonic() + REMEMBERED, of_user, of_team)
-            self._assigned = assigned
-        return assigned
+        if assigned is not None and assigned.version == served.version:
+            if assigned.until > time.monotonic() or not self._reading.acquire(blocking=False):
+                return assigned
+        else:
+            self._reading.acquire()
+        try:
+            if self._assigned is assigned:  # nobody else has just done it
+                self._assigned = self._read_assignments(served)
+            return self._assigned or self._read_assignments(served)
+        finally:
+            self._reading.release()
+
+    def _read_assignments(self, served: Served) -> Assigned:
+        history = served.advisor.model.interactions_
+        rows, owned = history.user_rows, dict[int, list[int]]()
+        with self.database.reading() as transaction:
+            teams = {user.id: user.team for user in transaction.scalars(select(User))}
+            for client, user in transaction.execute(select(Assignment.client, Assignment.user_id)):
+                if client in rows:
+                    owned.setdefault(user, []).append(rows[client])
+        of_user = {user: np.sort(np.array(found, dtype=np.int64)) for user, found in owned.items()}
+        of_team = {team: np.zeros(history.n_users, dtype=bool) for team in teams.values()}
+        for user, clients in of_user.items():
+            of_team[teams[user]][clients] = True
+        return Assigned(served.version, time.monotonic() + REMEMBERED, of_user, of_team)
 
     def forget_assignments(self) -> None:
         self._assigned = None

@@ -26,7 +26,7 @@ from ocular.web.settings import Settings
 from ocular.web.templating import render
 
 API = "/api/v1"
-THREADS = 6  # that answer at once: they take turns at one interpreter, and more would only take turns more often
+THREADS = 3  # that answer at once: they take turns at one interpreter, and more would only take turns more often
 PAGES = (sign_in, accounts, patterns, team, model, admin)
 
 
