@@ -218,10 +218,11 @@ def test_a_fault_of_ours_carries_the_headers_too(site: Site, monkeypatch: pytest
 def test_logs_and_metrics_hold_no_names(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     with caplog.at_level("INFO", "ocular.web"):
+        caplog.clear()
         browser.get("/client", params={"name": client})
         browser.get(f"/{client}")
+        facts = [vars(record)["facts"] for record in caplog.records if record.message == "request"]
     metrics = browser.get("/metrics").text
-    facts = [vars(record)["facts"] for record in caplog.records if record.message == "request"]
     assert [(fact["route"], fact["status"]) for fact in facts] == [("/client", 200), ("none", 404)]
     assert 'route="/client",status="200"' in metrics
     assert client not in f"{caplog.text} {facts} {metrics}"

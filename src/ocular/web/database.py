@@ -86,7 +86,7 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
-            engine = create_engine(parsed, pool_size=10, pool_timeout=WAIT, connect_args={"timeout": WAIT})
+            engine = create_engine(parsed, pool_size=10, connect_args={"timeout": WAIT})
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
