@@ -188,3 +188,11 @@ def rows_of(page: str) -> list[list[str]]:
     """The cells of the tables of a page, without markup."""
     rows = [re.findall(r"<t[hd]\b.*?</t[hd]>", row, re.DOTALL) for row in re.findall(r"<tr.*?</tr>", page, re.DOTALL)]
     return [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]
+
+
+def say(site: Site, browser: Browser, client: str, verdict: str, *, place: int = 0, **more: str) -> str:
+    """A verdict on one of the client's recommendations; returns its product."""
+    product = site.open_product(client, place)
+    answer = browser.submit("/feedback", client=client, product=product, verdict=verdict, **more)
+    assert answer.status_code == 303
+    return product

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 
 import pytest
-from sites import Browser, Site, both_databases, rows_of, text_of
+from sites import Site, both_databases, rows_of, say, text_of
 from sqlalchemy import select
 
 from ocular.web import feedback
@@ -14,14 +14,6 @@ from ocular.web.app import create_app
 from ocular.web.tables import Feedback, Verdict
 
 OpenSite = Callable[..., Site]
-
-
-def say(site: Site, browser: Browser, client: str, verdict: str, *, place: int = 0, **more: str) -> str:
-    """A verdict on one of the client's recommendations; returns its product."""
-    product = site.open_product(client, place)
-    answer = browser.submit("/feedback", client=client, product=product, verdict=verdict, **more)
-    assert answer.status_code == 303
-    return product
 
 
 def kept(site: Site) -> list[Feedback]:

@@ -7,21 +7,13 @@ import io
 from collections.abc import Callable
 
 import pytest
-from sites import Browser, Site, both_databases
+from sites import Browser, Site, both_databases, say
 from sqlalchemy import select
 
 from ocular.web.feedback import COLUMNS
 from ocular.web.tables import Feedback
 
 OpenSite = Callable[..., Site]
-
-
-def say(site: Site, browser: Browser, client: str, verdict: str, *, place: int = 0, **more: str) -> str:
-    """A verdict on one of the client's recommendations; returns its product."""
-    product = site.open_product(client, place)
-    answer = browser.submit("/feedback", client=client, product=product, verdict=verdict, **more)
-    assert answer.status_code == 303
-    return product
 
 
 def exported(browser: Browser) -> list[dict[str, str]]:

@@ -97,7 +97,7 @@ def update_sparse_rows(
     """
     K, room, taken = len(other_sum), len(new_columns), 0
     p, w, bits = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
-    row, slopes = np.zeros(K, np.float32), np.zeros((K, 2), np.float32)  # by column: place; gradient and curvature
+    row, slopes = np.zeros(K, np.float32), np.zeros((K, 2), np.float32)  # by column: place; pull and curvature
     active = np.empty(K + 1, np.uint32)
     movers, f, there = np.empty(K, np.uint32), np.empty(K, np.float32), np.empty(K, np.float32)
     total, gradient, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
