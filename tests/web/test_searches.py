@@ -1,0 +1,37 @@
+"""The search over K and λ, as the page of the model shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ocular.data.market import b2b
+from ocular.evaluation.search import Grid, search
+from ocular.web.searches import SHADES, read_search
+
+
+def test_a_search_is_shown_as_it_was_measured(tmp_path: Path) -> None:
+    history = b2b(60, 30).interactions
+    grid = Grid((2, 4), (1.0, 30.0), tol=(1e-2,))
+    found = search(history, grid, M=5, folds=2, n_jobs=1, results=tmp_path / "search.jsonl")
+    shown = read_search(tmp_path, history.fingerprint())
+    assert shown is not None
+    assert shown.same_data
+    assert (list(shown.rows), shown.regularizations) == ([2, 4], [1.0, 30.0])
+    for row in found.rows:
+        value = shown.at(row.point.n_coclusters, row.point.regularization)
+        assert value == pytest.approx(row.mean)
+    shades = [cell.shade for cells in shown.rows.values() for cell in cells if cell is not None]
+    assert (min(shades), max(shades)) == (0, SHADES)
+    assert shown.at(3, 1.0) is None
+    other = read_search(tmp_path, "another history")
+    assert other is not None
+    assert not other.same_data
+
+
+@pytest.mark.parametrize("content", [None, "", "{", '{"format": "ocular-search"}\n'])
+def test_what_is_no_search_is_not_shown(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "search.jsonl").write_text(content)
+    assert read_search(tmp_path, "") is None
