@@ -85,15 +85,14 @@ class Advisor:
         """The case for one product, whether it would be recommended or not."""
         history = self.model.interactions_
         user, item = history.user_index(client), history.item_index(product)
-        return self._explain(user, item, self._with(user, also))
+        return self._valued(self.model.explain(user, item, self._with(user, also)))
 
     def _recommend(self, user: int | None, n: int, basket: Interactions | None) -> list[Recommendation]:
         n = min(n, self.model.interactions_.n_items)
         ids, _ = self.model.recommend(user or 0, basket, N=n, recalculate_user=basket is not None)
-        return [self._explain(user, int(item), basket) for item in ids if item >= 0]
+        return [self._valued(explanation) for explanation in self.model.explain_all(user, ids[ids >= 0], basket)]
 
-    def _explain(self, user: int | None, item: int, basket: Interactions | None) -> Recommendation:
-        explanation = self.model.explain(user, item, basket)
+    def _valued(self, explanation: Explanation) -> Recommendation:
         confidence, price = explanation.confidence, explanation.price
         calibration, rate = self.model.calibration_, confidence
         if calibration is not None:

@@ -15,7 +15,7 @@ from ocular import Interactions, OCuLaR
 from ocular.errors import DataError
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import find_members
-from ocular.explain.reasons import Explanation, Reason, find_reasons
+from ocular.explain.reasons import Explanation, Reason, Reasons, memberships
 
 BACKGROUND = 1e-4
 
@@ -80,14 +80,14 @@ def test_reasons_and_counts_by_hand() -> None:
     items = sp.csr_array(np.array([[1.0], [0.7], [0.5], [0.1]], dtype=np.float32))
     history = Interactions.from_pairs([0, 0, 0, 1, 1, 2, 2, 3, 4, 4], [0, 1, 3, 0, 2, 0, 1, 2, 2, 3])
     members = find_members(users, items)
-    (reason,), related = find_reasons(users[[0]], history.by_user[0], 2, (users, items), members, history, 0)
+    (reason,), related = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(2)
     assert reason.contribution == pytest.approx(0.5)
     assert reason.owned_items == [0, 1]  # 3 is bought, but no member
     assert reason.similar_users == [1]  # 3 bought it without belonging, 4 belongs only a little
     assert reason.group == 2  # 1 and 2, without the client
     assert related.tolist() == [0, pytest.approx(0.5 * 0.9), 0, 0, 0]
     # the same purchases of a client who is not in the model: 0 is one of the group now
-    (new,), _ = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history)
+    (new,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history).find(1)
     assert (new.owned_items, new.similar_users, new.group) == ([0], [0, 2], 3)
 
 
@@ -96,9 +96,8 @@ def test_similar_clients_have_some_of_the_purchases_named() -> None:
     users = sp.csr_array(np.array([[1.0], [1.0], [0.9], [1.0]], dtype=np.float32))
     items = sp.csr_array(np.ones((4, 1), dtype=np.float32))
     history = Interactions.from_pairs([0, 0, 1, 1, 2, 2, 2, 3, 3], [0, 1, 0, 3, 0, 1, 3, 2, 3])
-    (reason,), _ = find_reasons(
-        users[[0]], history.by_user[0], 3, (users, items), find_members(users, items), history, 0
-    )
+    members = find_members(users, items)
+    (reason,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(3)
     assert reason.similar_users == [2, 1]
     assert reason.group == 2
 
@@ -109,7 +108,7 @@ def test_a_group_is_not_only_its_buyers() -> None:
     items = sp.csr_array(np.array([[1.0], [0.5]], dtype=np.float32))
     history = Interactions.from_pairs([0, 1, 2, 3, 3, 4], [0, 0, 0, 0, 1, 0])
     members = find_members(users, items)
-    (reason,), _ = find_reasons(users[[0]], history.by_user[0], 1, (users, items), members, history, 0)
+    (reason,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(1)
     assert reason.similar_users == [3]
     assert reason.group == 4  # "1 of the 1 clients in this group" would be a lie
 

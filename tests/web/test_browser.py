@@ -259,6 +259,7 @@ def test_another_seller_finds_no_such_client(site: Site, open_page: OpenPage) ->
         assert answer is not None
         assert answer.status == 404
         expect(page.get_by_role("alert")).to_have_text("There is no such client among yours.")
+        expect(page.get_by_role("link", name="Patterns")).to_be_visible()  # the way on
         assert client not in page.content()
 
     admin = open_page("root")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
@@ -63,15 +64,25 @@ def estimate_price(
     if payments is None or interactions.purchases is None:
         return None
     buyers, prices, times = payments.of(item)
-    others = buyers != (-1 if without is None else without)
-    for basis, weight in ((SIMILAR, related[buyers]), (EVERYBODY, np.ones(len(prices)))):
-        asked = others & (weight > 0)
-        each = 1 / times[asked]  # the purchases of a client share their weight
-        clients = round(float(each.sum()))
+    for basis in (SIMILAR, EVERYBODY):
+        weight = related if basis == SIMILAR else np.ones(interactions.n_users)
+        asked, weights, clients = _asked(buyers, times, weight, -1 if without is None else without)
         if clients >= LEAST_CLIENTS:
-            low, median, high = _quantiles(prices[asked], weight[asked] * each)
-            return PriceEstimate(median, low, high, len(each), clients, basis, interactions.purchases.currency)
+            low, median, high = _quantiles(prices[asked], weights)
+            return PriceEstimate(median, low, high, len(asked), clients, basis, interactions.purchases.currency)
     return None
+
+
+@njit(nogil=True, cache=True)
+def _asked(buyers, times, weight, without):  # type: ignore[no-untyped-def]
+    """Payments of buyers of positive weight, their weights, and how many buyers; those of a buyer share the weight."""
+    asked, weights, n, clients = np.empty(len(buyers), np.int64), np.empty(len(buyers)), 0, 0.0
+    for a in range(len(buyers)):
+        if weight[buyers[a]] > 0 and buyers[a] != without:
+            asked[n], weights[n] = a, weight[buyers[a]] / times[a]
+            clients += 1 / times[a]
+            n += 1
+    return asked[:n], weights[:n], round(clients)
 
 
 def _quantiles(values: Floats, weights: Floats) -> list[float]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,11 +86,14 @@ class Explanation:
 
     def _distinct_reasons(self) -> list[Reason]:
         """Co-clusters with the same purchases and the same clients are one reason to a reader."""
-        groups: dict[tuple[frozenset[int], frozenset[int]], list[Reason]] = {}
-        for reason in self.reasons:
-            if reason.owned_items and reason.similar_users:
+        named = [reason for reason in self.reasons if reason.owned_items and reason.similar_users]
+        sizes = Counter((len(reason.owned_items), len(reason.similar_users)) for reason in named)
+        groups: dict[object, list[Reason]] = {}
+        for reason in named:
+            evidence: object = reason.cocluster  # where no other has as many of both, none has the same ones
+            if sizes[len(reason.owned_items), len(reason.similar_users)] > 1:
                 evidence = frozenset(reason.owned_items), frozenset(reason.similar_users)
-                groups.setdefault(evidence, []).append(reason)
+            groups.setdefault(evidence, []).append(reason)
         merged = [replace(same[0], contribution=sum(r.contribution for r in same)) for same in groups.values()]
         return sorted(merged, key=lambda reason: -reason.contribution)
 
@@ -145,85 +149,122 @@ class Explanation:
         }
 
 
-def find_reasons(
-    f_u: sp.csr_array,
-    owned: NDArray[np.int32],
-    item: int,
-    factors: tuple[sp.csr_array, sp.csr_array],
-    members: Members,
-    interactions: Interactions,
-    user: int | None = None,
-) -> tuple[list[Reason], Floats]:
+class Group(NamedTuple):
+    """Who has some of a user's purchases in a co-cluster: most of them first, of equal ones the stronger first."""
+
+    owned_items: list[int]
+    users: NDArray[np.int64]
+    strengths: NDArray[np.float32]
+
+
+class Reasons:
     """
-    One reason for each co-cluster that holds both, strongest first; and how much each client has to do with them.
+    Of one user, for any item. Groups are kept: the items recommended to a user share them.
 
-    f_u (1, K) and `owned` belong to a user of the model, then named by `user`, or to a new one. Evidence comes from
-    the members of a co-cluster; where none of them bears it out, from all with a trace of it. Similar are only those
-    who have one of the purchases named. A client v who is named has to do with the case by Σ over the reasons of
-    contribution · f_vc.
+    `strengths`, of f_u by co-cluster, and `owned` belong to a user of the model, then named by `user`, or to a new one.
     """
-    user_factors, item_factors = factors
-    strengths, f_i = _row(f_u, 0), _row(item_factors, item)
-    product = {c: strengths[c] * f_i[c] for c in strengths.keys() & f_i.keys()}
-    owned_mask = np.zeros(interactions.n_items, dtype=bool)
-    owned_mask[owned] = True
-    owned_mask[item] = False
-    bought_mask = np.zeros(interactions.n_users, dtype=bool)
-    bought_mask[interactions.by_item[item]] = True
-    if user is not None:
-        bought_mask[user] = False
-    reasons, related = [], np.zeros(interactions.n_users)
-    for c in sorted(product, key=lambda c: (-product[c], c)):
-        items, (users, strong) = members.items_of(c)[0], members.users_of(c)
-        owned_items = items[owned_mask[items]]
-        if not len(owned_items):
-            owned_items, _ = _strongest(np.flatnonzero(owned_mask), item_factors, c)
-        in_common = _buyers(owned_items, interactions)
-        similar, group = _similar(users, in_common, bought_mask, -1 if user is None else user)
-        if not len(similar):
-            users, strong = _strongest(np.arange(interactions.n_users), user_factors, c)
-            similar, group = _similar(users, in_common, bought_mask, -1 if user is None else user)
-        similar = similar[np.argsort(-in_common[users[similar]], kind="stable")]  # of equal ones the stronger first
-        related[users[similar]] += product[c] * strong[similar]
-        reasons.append(Reason(c, product[c], owned_items.tolist(), users[similar].tolist(), group))
-    return reasons, related
 
+    def __init__(
+        self,
+        strengths: dict[int, float],
+        owned: NDArray[np.int32],
+        factors: tuple[sp.csr_array, sp.csr_array],
+        members: Members,
+        interactions: Interactions,
+        user: int | None = None,
+    ) -> None:
+        self._strengths, (self._user_factors, self._item_factors), self._members = strengths, factors, members
+        self._interactions, self._user = interactions, -1 if user is None else user
+        self._owned = np.zeros(interactions.n_items, dtype=bool)
+        self._owned[owned] = True
+        self._room = np.zeros(interactions.n_users, dtype=np.int32)
+        self._groups: dict[tuple[int, int, bool], Group] = {}
 
-def _buyers(items: NDArray[np.int64], interactions: Interactions) -> NDArray[np.int32]:
-    """How many of the items each user has."""
-    counts = np.zeros(interactions.n_users, dtype=np.int32)
-    _count(interactions.by_item.indptr, interactions.by_item.indices, items, counts)
-    return counts
+    def find(self, item: int) -> tuple[list[Reason], Floats]:
+        """
+        One reason for each co-cluster that holds both, strongest first; and how much each client has to do with them.
+
+        Evidence comes from the members of a co-cluster; where none of them bears it out, from all with a trace of it.
+        Similar are only those who have one of the purchases named. A client v who is named has to do with the case by
+        Σ over the reasons of contribution · f_vc.
+        """
+        f_i, n_users = memberships(self._item_factors, item), self._interactions.n_users
+        product = {c: self._strengths[c] * f_i[c] for c in self._strengths.keys() & f_i.keys()}
+        bought = np.zeros(n_users, dtype=bool)
+        bought[self._interactions.by_item[item]] = True
+        reasons, related = [], np.zeros(n_users)
+        for c in sorted(product, key=lambda c: (-product[c], c)):
+            group = self._group(c, item, of_members=True)
+            similar = _similar(group.users, group.strengths, bought, product[c], related)
+            if not len(similar):
+                group = self._group(c, item, of_members=False)
+                similar = _similar(group.users, group.strengths, bought, product[c], related)
+            reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), len(group.users)))
+        return reasons, related
+
+    def _group(self, c: int, item: int, *, of_members: bool) -> Group:
+        key = c, item if self._owned[item] else -1, of_members  # an item does not speak for itself
+        if key not in self._groups:
+            items = self._members.items_of(c)[0]
+            owned = items[self._owned[items] & (items != item)]
+            if not len(owned):
+                items, _ = _strongest(self._item_factors, c)
+                owned = items[self._owned[items] & (items != item)]
+            users, strengths = self._members.users_of(c) if of_members else _strongest(self._user_factors, c)
+            columns = self._interactions.by_item
+            places = _in_common(users, columns.indptr, columns.indices, owned, self._user, self._room)
+            self._groups[key] = Group(owned.tolist(), users[places], strengths[places])
+        return self._groups[key]
 
 
 @njit(nogil=True, cache=True)
-def _similar(users, in_common, bought, without):  # type: ignore[no-untyped-def]
-    """Places in `users` of those with something in common who bought; and how many have something in common."""
-    places, n, group = np.empty(len(users), np.int64), 0, 0
+def _in_common(users, indptr, indices, owned, without, counts):  # type: ignore[no-untyped-def]
+    """
+    Places in `users` of those with some of the owned items, most first, of equal ones the first in `users`.
+
+    `counts`, (n_users,), is zero before and after.
+    """
+    for i in owned:
+        for u in indices[indptr[i] : indptr[i + 1]]:
+            counts[u] += 1
+    if without >= 0:
+        counts[without] = 0
+    starts, n = np.zeros(len(owned) + 2, np.int64), len(owned)
+    for u in users:
+        starts[n - counts[u] + 1] += 1
+    starts = starts.cumsum()  # a counting sort
+    places = np.empty(starts[n], np.int64)
     for a in range(len(users)):
-        u = users[a]
-        if u != without and in_common[u] > 0:
-            group += 1
-            if bought[u]:
-                places[n] = a
-                n += 1
-    return places[:n], group
+        rank = n - counts[users[a]]
+        if rank < n:
+            places[starts[rank]] = a
+            starts[rank] += 1
+    for i in owned:
+        counts[indices[indptr[i] : indptr[i + 1]]] = 0
+    return places
 
 
 @njit(nogil=True, cache=True)
-def _count(indptr, indices, rows, counts):  # type: ignore[no-untyped-def]
-    for r in rows:
-        for j in indices[indptr[r] : indptr[r + 1]]:
-            counts[j] += 1
+def _similar(users, strengths, bought, contribution, related):  # type: ignore[no-untyped-def]
+    """Those of the users who bought; each is related by their share in the contribution."""
+    similar, n = np.empty(len(users), np.int64), 0
+    for a in range(len(users)):
+        if bought[users[a]]:
+            similar[n] = users[a]
+            n += 1
+            related[users[a]] += contribution * strengths[a]
+    return similar[:n]
 
 
-def _row(factors: sp.csr_array, r: int) -> dict[int, float]:
+def memberships(factors: sp.csr_array, r: int) -> dict[int, float]:
+    """Strengths of a row by co-cluster."""
     span = slice(factors.indptr[r], factors.indptr[r + 1])
     return dict(zip(factors.indices[span].tolist(), factors.data[span].tolist(), strict=True))
 
 
-def _strongest(rows: NDArray[np.int64], factors: sp.csr_array, c: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Those of the rows with any strength in c, and their strengths, strongest first."""
-    strengths = factors[rows][:, [c]].toarray()[:, 0]
+def _strongest(factors: sp.csr_array, c: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """All rows with any strength in c, and their strengths, strongest first."""
+    places = np.flatnonzero(factors.indices == c)
+    rows, strengths = np.searchsorted(factors.indptr, places, side="right") - 1, factors.data[places]
     order = np.argsort(-strengths, kind="stable")[: int((strengths > 0).sum())]
-    return rows[order], strengths[order]
+    return rows[order].astype(np.int64), strengths[order]

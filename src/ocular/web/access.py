@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from fastapi import Depends, Form, Request
 from numpy.typing import NDArray
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy import update as change
 from sqlalchemy.orm import Session as Transaction
 
@@ -69,9 +69,9 @@ class Application:
         """Sellers their own clients, managers those of their team and those of nobody, administrators all."""
         if visitor.role is Role.ADMIN:
             return True
-        owner = transaction.scalar(
-            select(User).join(Assignment, Assignment.user_id == User.id).where(Assignment.client == client)
-        )
+        owner = transaction.execute(
+            select(User.id, User.team).join(Assignment).where(Assignment.client == client)
+        ).first()
         if visitor.role is Role.SELLER:
             return owner is not None and owner.id == visitor.user.id
         return owner is None or owner.team == visitor.user.team
@@ -216,13 +216,13 @@ class Application:
 
 
 def audit(transaction: Transaction, name: str, action: str, subject: str = "", address: str = "") -> None:
-    transaction.add(AuditEntry(name=name, action=action, subject=subject, address=address))
+    transaction.execute(insert(AuditEntry), {"name": name, "action": action, "subject": subject, "address": address})
 
 
 # ------------------------------------------------------------------------------------------------ for routes
 
 
-def application(request: Request) -> Application:
+async def application(request: Request) -> Application:  # async: it need not wait for a thread
     found: Application = request.app.state.application
     return found
 
@@ -245,6 +245,7 @@ class Allowed:
         visitor = self._session(request, app) if self.by == "session" else self._token(request, app)
         if visitor is None:
             raise SignInError("sign in first" if self.by == "session" else "expected a valid token: Bearer …")
+        request.state.visitor = visitor  # a refusal keeps the navigation
         if visitor.role not in self.roles:
             raise ForbiddenError("this is not for your role")
         return visitor

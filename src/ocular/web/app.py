@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -38,6 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
         to_thread.current_default_thread_limiter().total_tokens = THREADS
         database.upgrade()
         registry.start()
+        gc.freeze()  # a collection would look through the whole model
         yield
         registry.stop()
         database.close()
@@ -79,7 +81,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, SignInError):
         wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
         return RedirectResponse(f"/sign-in?next={quote(wanted)}" if request.method == "GET" else "/sign-in", 303)
-    return render(request, "refusal.html", {"status": status, "line": line}, status_code=status, headers=headers)
+    values = {"status": status, "line": line, "visitor": getattr(request.state, "visitor", None)}
+    return render(request, "refusal.html", values, status_code=status, headers=headers)
 
 
 async def _fail(request: Request, _error: Exception) -> Response:

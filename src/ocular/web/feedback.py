@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from ocular.data.interactions import Interactions
 from ocular.web.access import Visitor, audit
 from ocular.web.database import Database
-from ocular.web.tables import CLOSED, Feedback, User, Verdict
+from ocular.web.tables import CLOSED, Assignment, Feedback, Role, User, Verdict
 
 COLUMNS = ("at", "client", "product", "verdict", "reason", "note", "seller", "team", "model", "confidence", "pattern")
 
@@ -44,9 +44,12 @@ def standing(database: Database, client: str) -> dict[str, Feedback]:
         return {row.product: row for row in rows}
 
 
-def closed_pairs(database: Database, known: Interactions) -> set[tuple[int, int]]:
-    """Rows of client and product whose latest word is that nothing more is to be done."""
+def closed_pairs(database: Database, known: Interactions, visitor: Visitor) -> set[tuple[int, int]]:
+    """Rows of client and product whose latest word is that nothing more is to be done; a seller's own clients."""
     last = select(func.max(Feedback.id)).group_by(Feedback.client, Feedback.product)
+    if visitor.role is Role.SELLER:
+        last = last.join(Assignment, Assignment.client == Feedback.client)
+        last = last.where(Assignment.user_id == visitor.user.id)
     chosen = select(Feedback.client, Feedback.product).where(Feedback.id.in_(last), Feedback.verdict.in_(CLOSED))
     with database.reading() as transaction:
         pairs = transaction.execute(chosen).all()

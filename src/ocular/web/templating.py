@@ -14,7 +14,7 @@ from ocular.version import __version__
 
 _pages = Environment(
     loader=FileSystemLoader(str(files("ocular.web") / "templates")), autoescape=True, undefined=StrictUndefined,
-    trim_blocks=True, lstrip_blocks=True,
+    trim_blocks=True, lstrip_blocks=True, auto_reload=False,
 )  # fmt: skip
 
 

@@ -132,12 +132,16 @@ def _matrix(explanation: Explanation, reason: Reason, similar: NDArray[np.int64]
     """Of the first similar clients: those with readable names, since a square says more with a name beside it."""
     history = explanation.interactions
     items = [*reason.owned_items[:MATRIX_PRODUCTS], explanation.item]
-    own = Row(client_name(explanation.client), np.isin(items, explanation.client_items).tolist(), self=True)
+    own = Row(client_name(explanation.client), _bought(explanation.client_items, items), self=True)
     rows = [
-        Row(_name(history, u, shown), np.isin(items, history.by_user[u]).tolist())
-        for u in similar[:MATRIX_CLIENTS].tolist()
+        Row(_name(history, u, shown), _bought(history.by_user[u], items)) for u in similar[:MATRIX_CLIENTS].tolist()
     ]
     return Matrix([product_name(history.item_labels[i]) for i in items], [own, *rows])
+
+
+def _bought(has: NDArray[np.int32], items: Sequence[int]) -> list[bool]:
+    owned = set(has.tolist())
+    return [item in owned for item in items]
 
 
 def _name(history: Interactions, user: int, shown: Shown) -> str:

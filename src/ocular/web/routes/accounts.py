@@ -34,7 +34,7 @@ def accounts(
     served, history = app.served, app.served.advisor.model.interactions_
     wanted = history.item_rows.get(product)
     found, total = served.opportunities.page(
-        app.clients_of(visitor), feedback.closed_pairs(app.database, history), search=search, product=wanted,
+        app.clients_of(visitor), feedback.closed_pairs(app.database, history, visitor), search=search, product=wanted,
         least=least / 100, first=(page - 1) * PAGE, length=PAGE,
     )  # fmt: skip
     names = [history.user_labels[account.client] for account in found]
