@@ -12,15 +12,16 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Interactions, Purchases
+from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases
 from ocular.errors import ArtifactError, DataError
 from ocular.storage import digest, new_folder, present, table_bytes
 from ocular.version import __version__
@@ -30,17 +31,49 @@ MANIFEST = "manifest.json"
 FILES = ARRAYS, CLIENTS, PRODUCTS = "arrays.npz", "clients.parquet", "products.parquet"
 LABEL = "name"  # of the column with the names in the two tables
 
-Arrays = Mapping[str, NDArray[Any]]
+
+class Streamed(NamedTuple):
+    """An array that is written part by part, because it need not fit into memory."""
+
+    dtype: Any
+    length: int
+    parts: Iterable[NDArray[Any]]
 
 
-def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, interactions: Interactions) -> None:
+Arrays = Mapping[str, NDArray[Any] | Streamed]
+
+
+class History(Protocol):
+    """The purchases of a model as they are kept with it."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def nnz(self) -> int: ...
+    @property
+    def currency(self) -> str: ...
+    @property
+    def user_labels(self) -> Labels: ...
+    @property
+    def item_labels(self) -> Labels: ...
+    @property
+    def user_attributes(self) -> Attributes: ...
+    @property
+    def item_attributes(self) -> Attributes: ...
+
+    def arrays(self) -> Arrays:
+        """Positives as `history_indptr` and `history_indices`, amounts as `purchases_…`, where there are any."""
+        ...
+
+
+def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, history: History) -> None:
     """Write the folder `path`, in place of an older model there; until the new one is complete the old one stays."""
     path = path.resolve()  # a link to the folder stays a link
     check_target(path)
     with new_folder(path) as folder:
-        np.savez(folder / ARRAYS, allow_pickle=False, **arrays, **_history_arrays(interactions))
-        (folder / CLIENTS).write_bytes(_table(interactions.user_labels, interactions.user_attributes))
-        (folder / PRODUCTS).write_bytes(_table(interactions.item_labels, interactions.item_attributes))
+        _write_arrays(folder / ARRAYS, {**arrays, **history.arrays()})
+        (folder / CLIENTS).write_bytes(_table(history.user_labels, history.user_attributes))
+        (folder / PRODUCTS).write_bytes(_table(history.item_labels, history.item_attributes))
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -158,13 +191,17 @@ def _manifest_digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
 
 
-def _history_arrays(interactions: Interactions) -> Arrays:
-    by_user, purchases = interactions.by_user, interactions.purchases
-    arrays: dict[str, NDArray[Any]] = {"history_indptr": by_user.indptr, "history_indices": by_user.indices}
-    if purchases is not None:
-        arrays["purchases_pair"] = purchases.pair
-        arrays |= {f"purchases_{name}": values for name, values in purchases.columns.items()}
-    return arrays
+def _write_arrays(path: Path, arrays: Arrays) -> None:
+    """As np.savez does it, which wants whole arrays."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, values in arrays.items():
+            if not isinstance(values, Streamed):
+                values = Streamed(values.dtype, len(values), (np.ascontiguousarray(values),))  # noqa: PLW2901
+            header = {"descr": np.dtype(values.dtype).str, "fortran_order": False, "shape": (values.length,)}
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array_header_1_0(file, header)
+                for part in values.parts:
+                    file.write(part.astype(values.dtype, copy=False).view(np.uint8).data)
 
 
 def _table(labels: NDArray[Any], attributes: Mapping[str, NDArray[Any]]) -> bytes:

@@ -25,5 +25,9 @@ class ArtifactError(OcularError):
     """A saved model or checkpoint is missing, damaged, tampered with or from a newer version."""
 
 
+class ClusterError(OcularError):
+    """Spark could not do what it was asked to."""
+
+
 class MissingExtraError(OcularError, ImportError):
     """An optional component is not installed; the message names the extra to install."""

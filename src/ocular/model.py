@@ -27,7 +27,7 @@ from ocular.arguments import (
     single_id,
     start_name,
 )
-from ocular.artifact import read_model, write_model
+from ocular.artifact import History, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.explain.calibration import Calibration
@@ -38,7 +38,7 @@ from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
 from ocular.solver.cpu import CpuBackend, fold_in
-from ocular.solver.fit import Callback, run_fit
+from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.initial import initial_state
 from ocular.solver.progress import Progress
 
@@ -198,26 +198,30 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
                 )
         finally:
             backend.close()
+        self.interactions_ = interactions
+        self.min_value_ = self.min_value
+        self._finish(result, config)
+        return self
+
+    def _finish(self, result: FitResult, config: FitConfig) -> None:
+        """What a fit leaves behind, wherever its sweeps ran."""
         if result.interrupted:
             warnings.warn(
                 f"interrupted: the model keeps the state after sweep {len(result.state.history)}, the best so far",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        elif not result.converged and self.tol > 0:
+        elif not result.converged and config.tol > 0:
             warnings.warn(
-                f"not converged after max_iter={self.max_iter} sweeps; increase max_iter or tol",
+                f"not converged after max_iter={config.max_iter} sweeps; increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self.interactions_ = interactions
         self.config_ = config
-        self.min_value_ = self.min_value
         self.converged_ = result.converged
         self.interrupted_ = result.interrupted
         self.calibration_: Calibration | None = None
         self._learn(result.state)
-        return self
 
     def _read(self, X: Any) -> Interactions:
         if isinstance(X, Interactions):
@@ -273,9 +277,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.item_factors_ = sp.csr_array(state.item_factors[:, :K])
         for factors in (self.user_factors_, self.item_factors_):
             factors.sort_indices()
-        shape = self.interactions_.shape
-        self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(shape[0], np.float32)
-        self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(shape[1], np.float32)
+        n_users, n_items = len(state.user_steps), len(state.item_steps)
+        self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(n_users, np.float32)
+        self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(n_items, np.float32)
         self.bias_ = state.bias
         self.history_ = list(state.history)
         self.objective_ = self.history_[-1]
@@ -323,6 +327,11 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         found, affinity = self._scorer.top(users, owned, int(N), self._allowed(items, filter_items))
         scores = -np.expm1(-(affinity + (bias[:, None] + self._base)))
         return (found[0], scores[0]) if np.ndim(userid) == 0 else (found, scores)
+
+    def scorer(self, n_threads: int) -> Scorer:
+        """What ranks the items for membership rows, here or elsewhere."""
+        popularity = self.interactions_.by_item.degrees
+        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, n_threads)
 
     def predict_proba(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
         """P(user has item) of pairs; the arguments broadcast: predict_proba(users[:, None], items) is a table."""
@@ -460,24 +469,25 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, with the history it was fitted on, to the folder `path`; `ocular.load` reads it."""
         check_is_fitted(self)
+        history = self._history()
         about = {
             "parameters": asdict(self.config_),  # those of the fit, whatever set_params did since
             "min_value": None if self.min_value_ is None else float(self.min_value_),
             "fit": {"bias": float(self.bias_), "history": self.history_, "converged": self.converged_},
-            "data": {"clients": self.interactions_.n_users, "products": self.interactions_.n_items,
-                     "pairs": self.interactions_.nnz, "currency": self._currency},
+            "data": {"clients": history.shape[0], "products": history.shape[1], "pairs": history.nnz,
+                     "currency": history.currency},
             "calibration": None if self.calibration_ is None else self.calibration_.to_dict(),
         }  # fmt: skip
         arrays = {"user_bias": self.user_bias_, "item_bias": self.item_bias_}
         for side, factors in (("user", self.user_factors_), ("item", self.item_factors_)):
             arrays |= {f"{side}_{part}": getattr(factors, part) for part in ("data", "indices", "indptr")}
-        write_model(Path(path), about, arrays, self.interactions_)
+        write_model(Path(path), about, arrays, history)
 
     # ------------------------------------------------------------------------------------------------ inside
 
-    @property
-    def _currency(self) -> str:
-        return "" if self.interactions_.purchases is None else self.interactions_.purchases.currency
+    def _history(self) -> History:
+        """What is saved with the model."""
+        return self.interactions_
 
     @property
     def _base(self) -> float:
@@ -499,8 +509,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @cached_property
     def _scorer(self) -> Scorer:
-        popularity = self.interactions_.by_item.degrees
-        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self.config_.threads)
+        return self.scorer(self.config_.threads)
 
     def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
         config, K = self.config_, self.config_.n_coclusters
@@ -532,16 +541,21 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return given_rows(user_items, self.interactions_.n_items, self.min_value_)
 
 
+def parameters_of(config: FitConfig) -> dict[str, Any]:
+    """Of an OCuLaR with this configuration; memberships that were given as a start are not known any more."""
+    parameters = asdict(config) | {"random_state": config.seed}
+    if config.init.startswith(GIVEN):
+        parameters["init"] = "auto"
+    return {name: parameters[name] for name in OCuLaR().get_params() if name in parameters}
+
+
 def load(path: str | os.PathLike[str]) -> OCuLaR:
     """A model saved with `OCuLaR.save`, checked; it needs no training file."""
     folder = Path(path)
     manifest, arrays, interactions = read_model(folder)
     try:
         config = FitConfig(**manifest["parameters"])
-        parameters = asdict(config) | {"random_state": config.seed, "min_value": manifest["min_value"]}
-        if config.init.startswith(GIVEN):
-            parameters["init"] = "auto"
-        model = OCuLaR(**{name: parameters[name] for name in OCuLaR().get_params() if name in parameters})
+        model = OCuLaR(**parameters_of(config), min_value=manifest["min_value"])
         model.config_ = config
         model.min_value_ = model.min_value
         model.interactions_ = interactions

@@ -53,7 +53,7 @@ def demo(output: Path, serves: bool, port: int) -> None:
     click.echo(f"Sample: {history.n_users:,} clients × {history.n_items:,} products, {history.nnz:,} pairs bought")
     click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
     model = OCuLaR(COCLUSTERS, REGULARIZATION, random_state=0)
-    fit_and_report(model, history)
+    fit_and_report(lambda: model.fit(history))
     calibrate_and_report(model)
     model.save(output / "model")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ocular.cli.present import as_options
-from ocular.cli.reading import history_options, read_history
+from ocular.cli.reading import column_choices, history_options, read_history, spark_option, spark_session
 
 if TYPE_CHECKING:
-    from ocular.data.interactions import Interactions
     from ocular.model import OCuLaR
 
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--tol", default=1e-4, show_default=True, help="Stop at this relative decrease of the objective.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the start.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
+@spark_option
 @click.option("--no-calibration", is_flag=True, help="Skip the second fit, which finds out what confidences are worth.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
@@ -39,8 +40,10 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
     ocular fit purchases.csv --client company --product sku --price amount --currency "€" -o model
     ocular fit ratings.csv --client user --product movie --value stars --min-value 3 -o model
     ocular fit sqlite:///shop.db --query "SELECT * FROM sales" --client c --product p -o model
+    ocular fit hdfs:///sales --client company --product sku --spark yarn --checkpoint /shared/fit.npz -o model
 
-    A fit that is stopped with Ctrl-C saves its best state. One that was killed goes on from its --checkpoint.
+    A fit that is stopped with Ctrl-C saves its best state. One that was killed goes on from its --checkpoint. With
+    --spark the executors read SOURCE where it is Parquet; docs/cluster.md says what they need.
     """
     from ocular.artifact import check_target
     from ocular.errors import ConfigError
@@ -66,20 +69,18 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         raise ConfigError(
             f"expected the checkpoint outside of the model folder, got {checkpoint}; choose another place"
         )
-    interactions = read_history(source, options)
-    click.echo(f"read {interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs")
-    if model.n_coclusters > min(interactions.shape):
-        few = max(2, round(min(interactions.shape) ** 0.5))
-        click.echo(
-            f"note: {model.n_coclusters} co-clusters are more than there are clients or products; reasons get thin, "
-            f"try --coclusters {few}, or let ocular search choose",
-            err=True,
-        )
-    fit_and_report(model, interactions, checkpoint)
-    model.save(output)
-    if not options["no_calibration"] and not model.interrupted_:
-        calibrate_and_report(model)
+    if options["spark"] is not None:
+        with spark_session(options["spark"]) as session:
+            model = fit_on_spark(model, source, options, session, checkpoint)
+            model.save(output)
+    else:
+        interactions = read_history(source, options)
+        tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
+        fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint))
         model.save(output)
+        if not options["no_calibration"] and not model.interrupted_:
+            calibrate_and_report(model)
+            model.save(output)
     click.echo(f"saved to {output}")
     if checkpoint is not None and model.converged_:
         checkpoint.unlink(missing_ok=True)
@@ -87,19 +88,48 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         click.echo(f"the same command goes on from {checkpoint}")
 
 
-def fit_and_report(
-    model: OCuLaR, interactions: Interactions, checkpoint: Path | None = None, *, err: bool = False
-) -> None:
-    """Fit, and tell in plain lines how it went; to stderr where stdout is for results."""
+def fit_on_spark(model: OCuLaR, source: str, options: dict[str, Any], session: Any, checkpoint: Path | None) -> OCuLaR:
+    """The executors read Parquet themselves; anything else is read here and sent to them."""
+    from ocular.spark.fit import fit_history
+    from ocular.spark.history import SparkHistory
+
+    parquet = (
+        source.endswith((".parquet", ".pq")) or Path(source).is_dir() or ("://" in source and not options["query"])
+    )
+    if parquet:
+        history = SparkHistory.of(source, session, column_choices(options))
+    else:
+        history = SparkHistory.of(read_history(source, options), session)
+    tell_size(history.shape, history.nnz, model.n_coclusters)
+    click.echo("note: hit rates of confidences are not measured on Spark", err=True)
+    return fit_and_report(
+        lambda: fit_history(history, model.config(), session, checkpoint=checkpoint, verbose=model.verbose)
+    )
+
+
+def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int) -> None:
+    click.echo(f"read {shape[0]:,} clients × {shape[1]:,} products, {nnz:,} pairs")
+    if n_coclusters > min(shape):
+        few = max(2, round(min(shape) ** 0.5))
+        click.echo(
+            f"note: {n_coclusters} co-clusters are more than there are clients or products; reasons get thin, "
+            f"try --coclusters {few}, or let ocular search choose",
+            err=True,
+        )
+
+
+def fit_and_report(fit: Callable[[], OCuLaR]) -> OCuLaR:
+    """Fit, and tell in plain lines how it went."""
     begun = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(interactions, checkpoint=checkpoint)
+        model = fit()
     seconds = time.perf_counter() - begun
     ended = "converged" if model.converged_ else "stopped"
-    click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}", err=err)
+    click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}")
     for warning in caught:
         click.echo(f"note: {as_options(str(warning.message))}", err=True)
+    return model
 
 
 def calibrate_and_report(model: OCuLaR) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,12 +39,27 @@ def history_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_history(source: str, options: dict[str, Any]) -> Interactions:
-    """What the options of `history_options` ask for."""
-    from ocular.data.readers import read, read_sql
-    from ocular.errors import ConfigError
+def spark_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--spark", metavar="MASTER", help="Run on Spark: local[2], spark://host:7077, yarn or k8s://…")(
+        command
+    )
 
-    columns = {
+
+@contextmanager
+def spark_session(master: str) -> Iterator[Any]:
+    """A session that ends with the command."""
+    from ocular.spark import connect
+
+    spark = connect(master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def column_choices(options: dict[str, Any]) -> dict[str, Any]:
+    """The columns that the options of `history_options` name, as `read` takes them."""
+    return {
         "client": options["client"],
         "product": options["product"],
         "price": options["price"],
@@ -56,6 +72,14 @@ def read_history(source: str, options: dict[str, Any]) -> Interactions:
         "product_attributes": options["product_attribute"],
         "drop_missing": options["drop_missing"],
     }
+
+
+def read_history(source: str, options: dict[str, Any]) -> Interactions:
+    """What the options of `history_options` ask for."""
+    from ocular.data.readers import read, read_sql
+    from ocular.errors import ConfigError
+
+    columns = column_choices(options)
     if options["query"] is not None:
         return read_sql(options["query"], source, **columns)
     if "://" in source:

@@ -12,7 +12,7 @@ import click
 
 from ocular.cli.fit import calibrate_and_report, fit_and_report
 from ocular.cli.present import format_option, render
-from ocular.cli.reading import history_options, numbers, read_history
+from ocular.cli.reading import history_options, numbers, read_history, spark_option, spark_session
 
 if TYPE_CHECKING:
     from ocular.evaluation.search import Point, Row, SearchResult
@@ -36,7 +36,8 @@ PATH = click.Path(path_type=Path)
 @click.option("--strategy", default="grid", show_default=True, help="Of grid, random, halving.")
 @click.option("--points", type=int, metavar="N", help="Draw so many points of the grid; for random and halving.")
 @click.option("--warm-start", is_flag=True, help="Start each λ from the next larger one: faster, less exact.")
-@click.option("--jobs", default=1, show_default=True, help="Processes, of one thread each.")
+@click.option("--jobs", type=int, help="Processes, of one thread each; 1 by default, with --spark one for each core.")
+@spark_option
 @click.option("--seed", default=0, show_default=True, help="Seed of the folds, of the points drawn and of the starts.")
 @click.option("--results", type=PATH, help="File that keeps what is finished; the same command goes on from it.")
 @click.option("--plot", type=PATH, help="Heat map to write: PNG, SVG or PDF.")
@@ -49,6 +50,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     \b
     ocular search purchases.csv --client company --product sku --coclusters 10,20,50 --regularization 1,3,10
     ocular search purchases.csv --client company --product sku --jobs 4 --results search.jsonl --refit model
+    ocular search purchases.parquet --client company --product sku --spark spark://host:7077 --results search.jsonl
 
     The best is the highest mean; the interpretable one has the fewest co-clusters within one standard error of it.
 
@@ -78,21 +80,25 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
         check_target(refit)
         check_writable(refit)
     history = read_history(source, options)
+    chosen = {
+        "metric": options["metric"],
+        "M": options["at"],
+        "folds": options["folds"],
+        "strategy": options["strategy"],
+        "n_points": options["points"],
+        "seed": options["seed"],
+        "results": results,
+        "warm_start": options["warm_start"],
+        "progress": True,
+    }
     try:
-        found = measure_points(
-            history,
-            grid,
-            metric=options["metric"],
-            M=options["at"],
-            folds=options["folds"],
-            strategy=options["strategy"],
-            n_points=options["points"],
-            seed=options["seed"],
-            n_jobs=options["jobs"],
-            results=results,
-            warm_start=options["warm_start"],
-            progress=True,
-        )
+        if options["spark"] is None:
+            found = measure_points(history, grid, n_jobs=1 if options["jobs"] is None else options["jobs"], **chosen)
+        else:
+            with spark_session(options["spark"]) as session:
+                from ocular.spark import search as search_on_spark
+
+                found = search_on_spark(history, grid, session, n_jobs=options["jobs"], **chosen)
     except KeyboardInterrupt:
         told = "nothing is kept without --results" if results is None else f"the same command goes on from {results}"
         click.echo(f"note: stopped; {told}", err=True)
@@ -122,7 +128,7 @@ def refit_best(point: Point, history: Any, seed: int, folder: Path) -> None:
     from ocular.model import OCuLaR
 
     model = OCuLaR(**asdict(point), random_state=seed)
-    fit_and_report(model, history)
+    fit_and_report(lambda: model.fit(history))
     if not model.interrupted_:
         calibrate_and_report(model)
     model.save(folder)

@@ -142,8 +142,8 @@ class Interactions:
         u, i = _as_indices(users, "user"), _as_indices(items, "item")
         if u.shape != i.shape or u.ndim != 1:
             raise DataError(f"expected one user and one item a purchase, got shapes {u.shape} and {i.shape}")
-        user_names = None if user_labels is None else _as_labels(user_labels)
-        item_names = None if item_labels is None else _as_labels(item_labels)
+        user_names = None if user_labels is None else as_labels(user_labels)
+        item_names = None if item_labels is None else as_labels(item_labels)
         n_users, n_items = shape or (
             len(user_names) if user_names is not None else int(u.max(initial=-1)) + 1,
             len(item_names) if item_names is not None else int(i.max(initial=-1)) + 1,
@@ -216,8 +216,8 @@ class Interactions:
         return cls(
             Adjacency(indptr.astype(np.int64), matrix.indices[positive].astype(np.int32)),
             n_items,
-            np.arange(n_users) if user_labels is None else _as_labels(user_labels),
-            np.arange(n_items) if item_labels is None else _as_labels(item_labels),
+            np.arange(n_users) if user_labels is None else as_labels(user_labels),
+            np.arange(n_items) if item_labels is None else as_labels(item_labels),
         )
 
     @property
@@ -270,6 +270,22 @@ class Interactions:
     def to_matrix(self) -> sp.csr_array:
         """Users × items, float32 ones."""
         return self.by_user.matrix(self.n_items)
+
+    @property
+    def currency(self) -> str:
+        """Of the prices; empty where there are none or nobody said."""
+        return "" if self.purchases is None else self.purchases.currency
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """As a saved model keeps them."""
+        arrays: dict[str, NDArray[Any]] = {
+            "history_indptr": self.by_user.indptr,
+            "history_indices": self.by_user.indices,
+        }
+        if self.purchases is not None:
+            arrays["purchases_pair"] = self.purchases.pair
+            arrays |= {f"purchases_{name}": values for name, values in self.purchases.columns.items()}
+        return arrays
 
     def where(self, pairs: NDArray[np.bool_]) -> Interactions:
         """The same clients and products with only the pairs of a mask over by_user.indices (a split, a filter)."""
@@ -360,7 +376,7 @@ def _as_csr(X: Any) -> sp.csr_array:
     return matrix
 
 
-def _as_labels(labels: Iterable[Any]) -> Labels:
+def as_labels(labels: Iterable[Any]) -> Labels:
     if isinstance(labels, np.ndarray) and np.issubdtype(labels.dtype, np.integer):
         numbers = labels.astype(np.int64)
         repeated = len(numbers) - len(np.unique(numbers))

@@ -18,6 +18,10 @@ from ocular.errors import ConfigError, DataError, UnknownNameError
 
 _log = logging.getLogger("ocular")
 
+# of purchases, beside those of the source, whose names are the user's
+CLIENT, PRODUCT = "ocular:client", "ocular:product"
+AMOUNTS = {part: f"ocular:{part}" for part in ("price", "quantity", "time")}
+
 Locate = Callable[[int], str]  # row of a frame -> where the user finds it: "sales.csv, line 7"
 
 
@@ -64,9 +68,38 @@ def _row(row: int) -> str:
 
 
 def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -> Interactions:
-    """The one place where rows become positives; `locate` tells the user where a bad row is."""
+    """A table becomes a history; `locate` tells the user where a bad row is."""
     if frame.is_empty():
         raise DataError("expected at least one purchase, got no rows")
+    n_rows = len(frame)
+    frame = to_purchases(frame, columns, locate)
+    if frame.is_empty():
+        raise no_purchase(columns, n_rows)
+    users, user_labels = _codes(frame[CLIENT])
+    items, item_labels = _codes(frame[PRODUCT])
+    amounts: dict[str, Any] = {part: frame[name].to_numpy() for part, name in AMOUNTS.items() if name in frame.columns}
+    return Interactions.from_pairs(
+        users,
+        items,
+        user_labels=user_labels,
+        item_labels=item_labels,
+        user_attributes={a: _attribute(users, frame[a], len(user_labels)) for a in columns.client_attributes},
+        item_attributes={a: _attribute(items, frame[a], len(item_labels)) for a in columns.product_attributes},
+        currency=columns.currency,
+        **amounts,
+    )
+
+
+def no_purchase(columns: Columns, n_rows: int) -> DataError:
+    threshold = "" if columns.min_value is None else f" with {columns.value!r} at least {columns.min_value:g}"
+    return DataError(f"expected at least one purchase{threshold}, got none in {n_rows:,} rows")
+
+
+def to_purchases(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -> pl.DataFrame:
+    """
+    The one place where rows become purchases: those that count, checked, with the columns CLIENT, PRODUCT and AMOUNTS
+    beside their own. Every row is looked at by itself.
+    """
     n_rows = len(frame)
     clients = _ids(frame[columns.client], locate)
     products = _ids(frame[columns.product], locate)
@@ -103,24 +136,8 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
     if "quantity" in amounts and (returned := (amounts["quantity"] <= 0).fill_null(False)).any():
         _log.info("left out %s rows with a quantity of zero or less (returns)", f"{returned.sum():,}")
         positive &= ~returned
-    if not positive.all():
-        frame, clients, products = frame.filter(positive), clients.filter(positive), products.filter(positive)
-        amounts = {part: values.filter(positive) for part, values in amounts.items()}
-    if frame.is_empty():
-        threshold = "" if columns.min_value is None else f" with {columns.value!r} at least {columns.min_value:g}"
-        raise DataError(f"expected at least one purchase{threshold}, got none in {n_rows:,} rows")
-    users, user_labels = _codes(clients)
-    items, item_labels = _codes(products)
-    return Interactions.from_pairs(
-        users,
-        items,
-        user_labels=user_labels,
-        item_labels=item_labels,
-        user_attributes={a: _attribute(users, frame[a], len(user_labels)) for a in columns.client_attributes},
-        item_attributes={a: _attribute(items, frame[a], len(item_labels)) for a in columns.product_attributes},
-        currency=columns.currency,
-        **{part: values.to_numpy() for part, values in amounts.items()},
-    )
+    named = {CLIENT: clients, PRODUCT: products} | {AMOUNTS[part]: values for part, values in amounts.items()}
+    return frame.with_columns(**named).filter(positive)
 
 
 def _after_dropping(dropped: pl.Series, locate: Locate) -> Locate:

@@ -106,14 +106,14 @@ class Bench:
     def __init__(self, history: Interactions, settings: Settings) -> None:
         n_users, n_items = history.shape
         # without names and amounts, which are of no use here
-        self._history = Interactions(history.by_user, n_items, np.arange(n_users), np.arange(n_items))
+        self.history = Interactions(history.by_user, n_items, np.arange(n_users), np.arange(n_items))
         self.settings = settings
         self._fold, self._split = 0, self._splits(0)  # refuses what can not be split
 
     def save(self, path: Path) -> Path:
         """The data as a file for `open`."""
-        rows = self._history.by_user
-        write_file(path, partial(np.savez, indptr=rows.indptr, indices=rows.indices, n_items=self._history.n_items))
+        rows = self.history.by_user
+        write_file(path, partial(np.savez, indptr=rows.indptr, indices=rows.indices, n_items=self.history.n_items))
         return path
 
     @classmethod
@@ -157,8 +157,8 @@ class Bench:
     def _splits(self, fold: int) -> Split:
         folds, seed = self.settings.folds, self.settings.seed
         if folds == 1:
-            return random_split(self._history, TEST_SHARE, seed)
-        return next(islice(k_fold(self._history, folds, seed), fold, None))
+            return random_split(self.history, TEST_SHARE, seed)
+        return next(islice(k_fold(self.history, folds, seed), fold, None))
 
 
 _bench: Bench  # of a worker process

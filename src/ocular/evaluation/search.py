@@ -16,8 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby, product
 from math import ceil, sqrt
 from multiprocessing import get_context
@@ -29,7 +30,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ocular.data.interactions import Interactions
-from ocular.errors import ConfigError, FitError
+from ocular.errors import ClusterError, ConfigError, FitError, OcularError
 from ocular.evaluation.bench import Bench, Point, Score, Settings, Task, begin_worker, run_in_worker, whole
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
@@ -40,6 +41,7 @@ __all__ = ["Grid", "Point", "Row", "SearchResult", "recall_scorer", "search"]
 
 STRATEGIES = ("grid", "random", "halving")
 Submit = Callable[[Task, Path | None, Path | None], Future[Score]]
+Workers = Callable[[Bench, int, Path], AbstractContextManager[Submit]]
 SURVIVORS = 3  # one in so many stays after each rung of a halving
 
 
@@ -140,6 +142,7 @@ def search(
     results: Path | None = None,
     warm_start: bool = False,
     progress: bool = False,
+    workers: Workers | None = None,
 ) -> SearchResult:
     """
     Measure the points of a grid on held-out pairs of a history: an Interactions, or a matrix of 0 and 1.
@@ -148,7 +151,8 @@ def search(
     standard error is then that over the clients. "random" draws `n_points` of the grid. "halving" measures all points
     (or `n_points` of them) on a first part of the folds, the best third of these on more, and so on: what was measured
     is kept, and only what reached all folds can be chosen. With n_jobs above 1 the fits run in processes of their own,
-    which a script must allow for by `if __name__ == "__main__"`. `results` is the file to go on from.
+    which a script must allow for by `if __name__ == "__main__"`; `workers` runs them elsewhere. `results` is the file
+    to go on from. A point that can not be fitted is told at the end, when all others are measured.
     """
     settings = Settings(metric, M, folds, seed, warm_start)
     points = _draw(grid.points(), strategy, n_points, seed)
@@ -166,7 +170,7 @@ def search(
     with tempfile.TemporaryDirectory(prefix="ocular-search-") as temporary:
         # memberships outlive a killed search only beside its results
         kept = Path(f"{results}.factors" if results is not None and warm_start else temporary)
-        with _workers(bench, n_jobs, Path(temporary)) as submit:
+        with (workers or _workers)(bench, n_jobs, Path(temporary)) as submit:
             alive, first = points, 0
             for number, last in enumerate(rungs):
                 chains = [
@@ -224,6 +228,7 @@ def _run(
         if at < len(chain):
             todo.append((chain, at if at == 0 or chain[at - 1].place(kept).exists() else 0))
     running: dict[Future[Score], tuple[list[Task], int]] = {}
+    failed: dict[Task, OcularError] = {}
     total = sum(task.point.n_coclusters for chain, at in todo for task in chain[at:])
     form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"  # by co-clusters: points take time in proportion
     with tqdm(total=total, desc=name, bar_format=form, disable=True if name is None else None) as bar:
@@ -235,12 +240,22 @@ def _run(
                 running[submit(chain[at], start, keep)] = chain, at
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 chain, at = running.pop(future)
-                file.add(chain[at], future.result())
+                try:
+                    file.add(chain[at], future.result())
+                except (FitError, ClusterError) as error:
+                    failed[chain[at]] = error
+                    continue
                 if at:
                     chain[at - 1].place(kept).unlink(missing_ok=True)
                 if at + 1 < len(chain):
                     todo.append((chain, at + 1))
                 bar.update(chain[at].point.n_coclusters)
+    if failed:
+        task, cause = next(iter(failed.items()))
+        raise FitError(
+            f"{len(failed)} of {sum(map(len, chains))} fits failed, the first with {task.point} on fold {task.fold}: "
+            f"{cause}"
+        ) from cause
     for task in (task for chain in chains for task in chain):
         task.place(kept).unlink(missing_ok=True)  # what a kill may have left
 
@@ -249,7 +264,7 @@ def _run(
 def _workers(bench: Bench, n_jobs: int, folder: Path) -> Iterator[Submit]:
     """What runs a task: this process at once, or n_jobs others that read the data from a file in `folder`."""
     if n_jobs == 1:
-        yield lambda *task: _done(bench.run(*task))
+        yield lambda *task: _done(partial(bench.run, *task))
         return
     data = bench.save(folder / "history.npz")
     executor = ProcessPoolExecutor(n_jobs, get_context("spawn"), begin_worker, (data, bench.settings))
@@ -264,9 +279,12 @@ def _workers(bench: Bench, n_jobs: int, folder: Path) -> Iterator[Submit]:
         executor.shutdown(cancel_futures=True)
 
 
-def _done(score: Score) -> Future[Score]:
+def _done(run: Callable[[], Score]) -> Future[Score]:
     future: Future[Score] = Future()
-    future.set_result(score)
+    try:
+        future.set_result(run())
+    except FitError as error:
+        future.set_exception(error)
     return future
 
 

@@ -61,7 +61,7 @@ def estimate_price(
 ) -> PriceEstimate | None:
     """From the purchases of `item` by users of positive weight `related`, or by everybody; one user left out."""
     payments = interactions.payments
-    if payments is None or interactions.purchases is None:
+    if payments is None:
         return None
     buyers, prices, times = payments.of(item)
     for basis in (SIMILAR, EVERYBODY):
@@ -69,7 +69,7 @@ def estimate_price(
         asked, weights, clients = _asked(buyers, times, weight, -1 if without is None else without)
         if clients >= LEAST_CLIENTS:
             low, median, high = _quantiles(prices[asked], weights)
-            return PriceEstimate(median, low, high, len(asked), clients, basis, interactions.purchases.currency)
+            return PriceEstimate(median, low, high, len(asked), clients, basis, interactions.currency)
     return None
 
 

@@ -9,12 +9,11 @@ import zipfile
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.storage import check_writable, write_file
@@ -34,19 +33,28 @@ class Checkpoint:
     every_seconds: float | None = 60.0
 
 
+class Data(Protocol):
+    """What a checkpoint knows of the purchases."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def fingerprint(self) -> str: ...
+
+
 class Saver:
     """Reads a checkpoint that fits this data and configuration, and writes it when it is due."""
 
-    def __init__(self, checkpoint: Checkpoint, interactions: Interactions, config: FitConfig) -> None:
+    def __init__(self, checkpoint: Checkpoint, data: Data, config: FitConfig) -> None:
         self._checkpoint = checkpoint
         fixed = {name: value for name, value in asdict(config).items() if name not in FREE}
         self._meta: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
-            "data": interactions.fingerprint(),
+            "data": data.fingerprint(),
             "config": fixed,
         }
-        n_users, n_items = interactions.shape
+        n_users, n_items = data.shape
         self._shapes = {
             "user_factors": (n_users, config.width),
             "item_factors": (n_items, config.width),

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.solver import kernels, sparse_kernels
-from ocular.solver.config import BIAS_COLUMN, Factors, FitConfig, State, user_weights
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
 from ocular.solver.pool import RowPool
+from ocular.solver.sweeps import SPARSE, Sweeps, column_sums, csr_parts
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
-SUM_BLOCK = 1024  # rows
-# Share of the dense kernel's work from which on the sparse one is slower, though it does nothing needless
-SPARSE = 0.1
-PER_POSITIVE = 8  # what the sparse kernel does for each positive anyway, as a number of memberships
-STAY = 1.5  # sparse memberships stay so up to this multiple of it: going over takes as long as some sweeps
-LINE_BYTES = 64
 GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take
-
-
-def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
-    n_rows, width = table.shape
-    blocks = np.empty((2, -(-n_rows // SUM_BLOCK), width))
-    starts = [*range(0, n_rows, SUM_BLOCK), n_rows]
-    if isinstance(table, np.ndarray):
-        pool.run_chunks(kernels.sum_columns, pairwise(starts), table, blocks, SUM_BLOCK)
-    else:
-        pool.run_chunks(sparse_kernels.sum_sparse_columns, pairwise(starts), *_arrays(table), blocks, SUM_BLOCK)
-    sums, squares = blocks.sum(axis=1)
-    return sums.astype(np.float32), squares
 
 
 def step_rows(
@@ -79,7 +59,7 @@ def step_sparse_rows(
     values: NDArray[np.float64],
 ) -> sp.csr_array:
     """The same for sparse rows, which are new, and with the affinities of the positives, changed in place."""
-    sizes, old, others = np.zeros(len(positives), dtype=np.int64), _arrays(rows), _arrays(other)
+    sizes, old, others = np.zeros(len(positives), dtype=np.int64), csr_parts(rows), csr_parts(other)
     problem = (
         other_sum, positives.indptr, positives.indices, row_weights, other_weights, np.float32(config.regularization),
         np.float32(config.background), steps, values, np.float32(config.beta), config.sigma,
@@ -105,70 +85,33 @@ def step_sparse_rows(
     return sp.csr_array((strengths, columns.view(np.int32), ends), shape=rows.shape)
 
 
-def _arrays(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float32]]:
-    """Always of the same types: a kernel is compiled for each combination of them."""
-    columns = factors.indices.astype(np.int32, copy=False).view(np.uint32)  # without a sign, which Numba would look at
-    return factors.indptr.astype(np.int64), columns, factors.data
-
-
-def _dense(factors: Factors) -> NDArray[np.float32]:
-    """Rows that begin with a cache line, as no allocator promises: loads across two lines take longer."""
-    if isinstance(factors, np.ndarray) and factors.ctypes.data % LINE_BYTES == 0:
-        return factors
-    n_rows, width = factors.shape
-    memory = np.empty(n_rows * width * 4 + LINE_BYTES, dtype=np.uint8)
-    start = -memory.ctypes.data % LINE_BYTES
-    table = memory[start : start + n_rows * width * 4].view(np.float32).reshape(n_rows, width)
-    if isinstance(factors, np.ndarray):
-        table[:] = factors
-    else:
-        factors.toarray(out=table)
-    return table
-
-
-def _row_sizes(factors: Factors, positives: Adjacency, pool: RowPool) -> NDArray[np.int64]:
-    """How many memberships each row has."""
-    if not isinstance(factors, np.ndarray):
-        return np.asarray(np.diff(factors.indptr), dtype=np.int64)
-    sizes = np.empty(len(factors), dtype=np.int64)
-    pool.run(kernels.count_memberships, positives, factors, sizes)
-    return sizes
-
-
-class CpuBackend:
+class CpuBackend(Sweeps):
     """Numba kernels in threads."""
 
     def __init__(self, interactions: Interactions, config: FitConfig, *, sparse: float = SPARSE) -> None:
-        """sparse: below which share of the work memberships become sparse; never with biases, which everybody has."""
-        self._config = config
-        self._sparse = 0.0 if config.bias else sparse
-        self._pool = RowPool(config.threads)
-        self._by_user, self._by_item = interactions.by_user, interactions.by_item
-        self._user_weights = user_weights(interactions.by_user, interactions.n_items, config.relative)
-        self._item_weights = np.ones(interactions.n_items, dtype=np.float32)
-        self._user_values = np.empty(interactions.n_users)
-        self._item_values = np.empty(interactions.n_items)
-        self._n_unknown = interactions.n_users * interactions.n_items - interactions.nnz
+        super().__init__(interactions.by_user, interactions.by_item, config, sparse=sparse)
         self._interactions = interactions
 
     def start(self, state: State) -> None:
-        self._state = state
+        super().start(state)
         self._affinities: NDArray[np.float32] | None = None  # of all positives, by user, while memberships are sparse
 
-    def state(self) -> State:
-        return self._state
+    def _choose_format(self) -> None:
+        super()._choose_format()
+        s = self._state
+        if isinstance(s.user_factors, np.ndarray) or isinstance(s.item_factors, np.ndarray):
+            self._affinities = None
+        elif self._affinities is None:
+            self._affinities = np.empty(len(self._by_user.indices), dtype=np.float32)
+            self._pool.run(
+                sparse_kernels.sparse_affinities, self._by_user, *csr_parts(s.user_factors),
+                *csr_parts(s.item_factors), s.user_factors.shape[1], self._by_user.indptr, self._by_user.indices,
+                self._affinities,
+            )  # fmt: skip
 
-    def close(self) -> None:
-        self._pool.close()
-
-    def sweep(self) -> float:
+    def _step_items(self, user_sum: NDArray[np.float32]) -> None:
         s, config, pool = self._state, self._config, self._pool
-        self._choose_format()
-        if config.bias:
-            s.bias = self._updated_bias()
         items = self._by_item, self._item_weights, self._user_weights, s.item_steps, self._item_values
-        users = self._by_user, self._user_weights, self._item_weights, s.user_steps, self._user_values
-        user_sum, _ = column_sums(s.user_factors, pool)
         if self._affinities is None:
             step_rows(
                 pool, config, s.item_factors, s.user_factors, user_sum, *items, s.bias,
@@ -178,7 +121,10 @@ class CpuBackend:
             z = self._affinities[self._interactions.pairs_by_item]
             s.item_factors = step_sparse_rows(pool, config, s.item_factors, s.user_factors, z, user_sum, *items)
             self._affinities[self._interactions.pairs_by_item] = z
-        item_sum, item_squares = column_sums(s.item_factors, pool)
+
+    def _step_users(self, item_sum: NDArray[np.float32]) -> None:
+        s, config, pool = self._state, self._config, self._pool
+        users = self._by_user, self._user_weights, self._item_weights, s.user_steps, self._user_values
         if self._affinities is None:
             step_rows(
                 pool, config, s.user_factors, s.item_factors, item_sum, *users, s.bias, bias_column=config.n_coclusters
@@ -187,42 +133,15 @@ class CpuBackend:
             s.user_factors = step_sparse_rows(
                 pool, config, s.user_factors, s.item_factors, self._affinities, item_sum, *users
             )
-        penalty = float(item_squares[: config.n_coclusters].sum())
-        likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
-        return likelihood + config.regularization * penalty
 
-    def _choose_format(self) -> None:
-        """Dense or sparse memberships, whichever the next sweep is faster with."""
-        s = self._state
-        limit = self._sparse if isinstance(s.user_factors, np.ndarray) else STAY * self._sparse
-        if limit == 0 or self.share_of_work() >= limit:
-            s.user_factors, s.item_factors, self._affinities = _dense(s.user_factors), _dense(s.item_factors), None
-        elif self._affinities is None:
-            s.user_factors, s.item_factors = sp.csr_array(s.user_factors), sp.csr_array(s.item_factors)
-            self._affinities = np.empty(len(self._by_user.indices), dtype=np.float32)
-            self._pool.run(
-                sparse_kernels.sparse_affinities, self._by_user, *_arrays(s.user_factors), *_arrays(s.item_factors),
-                s.user_factors.shape[1], self._by_user.indptr, self._by_user.indices, self._affinities,
-            )  # fmt: skip
-
-    def share_of_work(self) -> float:
-        """What the sparse kernel would do, relative to the dense one's multiplications."""
-        s, nnz = self._state, int(self._by_user.indptr[-1])
-        sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
-        work = sum(int(_row_sizes(*side, self._pool) @ side[1].degrees) for side in sides)
-        return (work / max(2 * nnz, 1) + PER_POSITIVE) / self._config.n_coclusters
-
-    def _updated_bias(self) -> float:
-        """One EM step of the overall bias, as in `objective.updated_bias`."""
-        s = self._state
-        inverse = np.empty(len(self._by_user))
+    def _inverse_probabilities(self) -> NDArray[np.float64]:
+        s, inverse = self._state, np.empty(len(self._by_user))
         self._pool.run(
             kernels.sum_inverse_probabilities, self._by_user, s.user_factors, s.item_factors,
             self._by_user.indptr, self._by_user.indices, self._user_weights, self._item_weights,
             np.float32(self._config.background + s.bias), inverse,
         )  # fmt: skip
-        pairs = self._n_unknown + float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
-        return s.bias * float(inverse.sum()) / pairs if pairs else s.bias
+        return inverse
 
 
 def fold_in(

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from ocular.data.interactions import Interactions
 from ocular.errors import FitError
-from ocular.solver.checkpoint import Checkpoint, Saver
+from ocular.solver.checkpoint import Checkpoint, Data, Saver
 from ocular.solver.config import Backend, FitConfig, State
 
 _log = logging.getLogger("ocular")
@@ -31,7 +30,7 @@ class FitResult:
 
 
 def run_fit(
-    interactions: Interactions,
+    data: Data,
     config: FitConfig,
     backend: Backend,
     start: Callable[[], State],
@@ -44,7 +43,7 @@ def run_fit(
 
     `start` makes the first state; it is not called where a checkpoint holds a later one.
     """
-    saver = None if checkpoint is None else Saver(checkpoint, interactions, config)
+    saver = None if checkpoint is None else Saver(checkpoint, data, config)
     saved = None if saver is None else saver.load()
     if saved is not None and checkpoint is not None:
         _log.info("going on from %s after sweep %d", checkpoint.path, len(saved.history))

@@ -33,6 +33,7 @@ from ocular.solver import kernels
 from ocular.solver.config import BIAS_COLUMN, Factors, FitConfig, State
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.pool import RowPool
+from ocular.solver.positives import LocalPositives, Positives, Rows
 from ocular.solver.repair import repair
 from ocular.solver.seeds import seed_rows
 
@@ -46,9 +47,10 @@ TRIES, TRY_SWEEPS = 5, 15
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
 
 
-def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Array, Array] | None = None) -> State:
+def initial_state(data: Interactions | Positives, config: FitConfig, given: tuple[Array, Array] | None = None) -> State:
     """The state before the first sweep: from `given` (user, item) memberships, or as config.init says."""
-    n_users, n_items = interactions.shape
+    positives = LocalPositives(data, config.threads) if isinstance(data, Interactions) else data
+    n_users, n_items = positives.shape
     K = config.n_coclusters
     if given is not None:
         for side, rows, n in (("user", given[0], n_users), ("item", given[1], n_items)):
@@ -57,15 +59,15 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
             if not ((rows >= 0) & (rows <= LARGEST)).all():
                 raise DataError(f"expected {side} memberships from 0 to {LARGEST:g}, got others; scale them down")
         users, items = given
-    elif config.init == "auto" and interactions.nnz * K <= REPAIRABLE:
-        return _repaired(interactions, config)
-    elif _wants_seeds(interactions, config):
-        users, items = seed_rows(interactions, config)
+    elif config.init == "auto" and positives.nnz * K <= REPAIRABLE:
+        return _repaired(positives.gather(), config)
+    elif _wants_seeds(positives, config):
+        users, items = seed_rows(positives, config)
     else:
         generator = np.random.default_rng(config.seed)
         draw = _random if config.init == "random" else _overlapping
-        users, items = draw(interactions, config, generator)
-        _scale_by_degree(users, items, interactions)
+        users, items = draw(positives, config, generator)
+        _scale_by_degree(users, items, positives)
     if config.bias or isinstance(users, np.ndarray):
         users, items = (_padded(rows, config.width) for rows in (users, items))
     state = State(users, items, np.ones(n_users, dtype=np.float32), np.ones(n_items, dtype=np.float32))
@@ -73,7 +75,7 @@ def initial_state(interactions: Interactions, config: FitConfig, given: tuple[Ar
         # z = … + b_u + b_i + b: each side holds its bias in one column and a constant in the other's
         state.item_factors[:, K] = BIAS_COLUMN
         state.user_factors[:, K + 1] = BIAS_COLUMN
-        state.bias = BIAS_SHARE * interactions.nnz / (n_users * n_items)
+        state.bias = BIAS_SHARE * positives.nnz / (n_users * n_items)
     return state
 
 
@@ -94,33 +96,30 @@ def _repaired(interactions: Interactions, config: FitConfig) -> State:
         return repair(state, objective, interactions, config, backend)
 
 
-def _wants_seeds(interactions: Interactions, config: FitConfig) -> bool:
+def _wants_seeds(positives: Positives, config: FitConfig) -> bool:
     if config.init == "auto":
-        return 0 < 2 * interactions.nnz < FEW * sum(interactions.shape)
-    return config.init == "seeds" and interactions.nnz > 0
+        return 0 < 2 * positives.nnz < FEW * sum(positives.shape)
+    return config.init == "seeds" and positives.nnz > 0
 
 
-def _random(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
-    users, items = ((n, config.n_coclusters) for n in interactions.shape)
+def _random(positives: Positives, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
+    users, items = ((n, config.n_coclusters) for n in positives.shape)
     return generator.random(users, dtype=np.float32), generator.random(items, dtype=np.float32)
 
 
-def _overlapping(interactions: Interactions, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
-    by_user, by_item = interactions.by_user, interactions.by_item
-    items = generator.random((interactions.n_items, config.n_coclusters), dtype=np.float32)
-    with RowPool(config.threads) as pool:
-        users = _unusual_owners(items, by_item, by_user, pool)
-        items = _unusual_owners(users, by_user, by_item, pool)
-        users = _unusual_owners(items, by_item, by_user, pool)
+def _overlapping(positives: Positives, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
+    items = generator.random((positives.shape[1], config.n_coclusters), dtype=np.float32)
+    users = _unusual_owners(items, positives.items, positives.users)
+    items = _unusual_owners(users, positives.users, positives.items)
+    users = _unusual_owners(items, positives.items, positives.users)
     for rows in (users, items):
         rows[~rows.any(axis=1)] = 1.0  # zero on both sides would stay zero
     return users, items
 
 
-def _unusual_owners(weights: Array, by_weight: Adjacency, by_row: Adjacency, pool: RowPool) -> Array:
+def _unusual_owners(weights: Array, by_weight: Rows, by_row: Rows) -> Array:
     """How far each row's total of its neighbours' weights lies above chance: a z-score less UNUSUAL, or 0."""
-    owned = np.empty((len(by_row), weights.shape[1]), dtype=np.float32)
-    pool.run(kernels.sum_neighbours, by_row, weights, by_row.indptr, by_row.indices, owned)
+    owned: Array = by_row.apply(_owned_weight, weights)
     degrees = by_row.degrees.astype(np.float32)[:, None]
     popularity = by_weight.degrees / by_weight.degrees.sum()
     by_chance = np.einsum("j,jk->k", popularity, weights).astype(np.float32)
@@ -132,13 +131,19 @@ def _unusual_owners(weights: Array, by_weight: Adjacency, by_row: Adjacency, poo
     return np.maximum(owned, 0, out=owned)
 
 
-def _scale_by_degree(users: Array, items: Array, interactions: Interactions) -> None:
+def _owned_weight(positives: Adjacency, pool: RowPool, weights: Array) -> Array:
+    owned = np.empty((len(positives), weights.shape[1]), dtype=np.float32)
+    pool.run(kernels.sum_neighbours, positives, weights, positives.indptr, positives.indices, owned)
+    return owned
+
+
+def _scale_by_degree(users: Array, items: Array, positives: Positives) -> None:
     """In place: the mean affinity of u and i becomes what their degrees alone explain, d_u d_i / nnz."""
     K = users.shape[1]
-    user_degrees, item_degrees = interactions.by_user.degrees, interactions.by_item.degrees
+    user_degrees, item_degrees = positives.users.degrees, positives.items.degrees
     # both sides get the same norm, as the penalty will have it
     balance = ((item_degrees**2.0).sum() / (user_degrees**2.0).sum()) ** 0.25
-    unit = np.sqrt(interactions.nnz * K)
+    unit = np.sqrt(positives.nnz * K)
     users *= _per_mean(users, balance * user_degrees / unit)
     items *= _per_mean(items, item_degrees / balance / unit)
 

@@ -12,31 +12,29 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.interactions import Adjacency
 from ocular.solver import sparse_kernels as kernels
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
+from ocular.solver.positives import Positives
 
 STRONGEST = 20  # memberships that a row starts with
 EXPECTED, ROUNDS = 0.5, 3  # share of its positives that a row expects, and passes to get there
 LARGEST = 2.0  # membership
 
 
-def seed_rows(interactions: Interactions, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
+def seed_rows(positives: Positives, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
     """Memberships of users and items, (n, width)."""
     generator = np.random.default_rng(config.seed)
-    by_user, by_item = interactions.by_user, interactions.by_item
-    rarity = np.log1p(len(by_user) / np.maximum(by_item.degrees, 1)) ** 2
-    baskets = _draw_baskets(by_user, len(by_item), config, generator)
+    rarity = np.log1p(positives.shape[0] / np.maximum(positives.items.degrees, 1)) ** 2
+    baskets = _draw_baskets(positives, config, generator)
     baskets.data *= rarity[baskets.indices]
-    norms = np.sqrt(baskets.sum(axis=1))
-    with RowPool(config.threads) as pool:
-        users = _lean(by_user, baskets.T.tocsr(), norms, pool)
-        users = _place_lost(users, config.n_coclusters, generator)
-        items = _lean(by_item, users, np.sqrt(users.sum(axis=0)), pool)
+    users = positives.users.apply(_lean, baskets.T.tocsr(), np.sqrt(baskets.sum(axis=1)))
+    users = _place_lost(users, config.n_coclusters, generator)
+    items = positives.items.apply(_lean, users, np.sqrt(users.sum(axis=0)))
     for _ in range(ROUNDS):
-        users = _expecting(users, items, by_user)
-        items = _expecting(items, users, by_item)
+        users = _expecting(users, items, positives.users.degrees)
+        items = _expecting(items, users, positives.items.degrees)
     balance = np.sqrt(sp.linalg.norm(items) / max(sp.linalg.norm(users), 1e-30))  # as the penalty will have it
     users, items = users * balance, items / max(balance, 1e-30)
     for rows in (users, items):
@@ -44,21 +42,22 @@ def seed_rows(interactions: Interactions, config: FitConfig) -> tuple[sp.csr_arr
     return users.astype(np.float32), items.astype(np.float32)
 
 
-def _draw_baskets(by_user: Adjacency, n_items: int, config: FitConfig, generator: np.random.Generator) -> sp.csr_array:
+def _draw_baskets(positives: Positives, config: FitConfig, generator: np.random.Generator) -> sp.csr_array:
     """(width, n_items): everybody's basket once, those of a single item last, and then random halves of them."""
-    shuffled = generator.permutation(np.flatnonzero(by_user.degrees))
-    single = by_user.degrees[shuffled] == 1  # says nothing of what goes together
+    degrees = positives.users.degrees
+    shuffled = generator.permutation(np.flatnonzero(degrees))
+    single = degrees[shuffled] == 1  # says nothing of what goes together
     able = np.concatenate([shuffled[~single], shuffled[single]])
     turns = -(-config.n_coclusters // len(able))
-    rows = by_user.take(np.tile(able, turns)[: config.n_coclusters])
+    rows = positives.baskets(np.tile(able, turns)[: config.n_coclusters])
     basket = np.repeat(np.arange(config.n_coclusters), rows.degrees)
     kept = (basket < len(able)) | (generator.random(len(basket)) < 0.5)
     kept[rows.indptr[:-1]] = True  # no half is empty
     ones = np.ones(int(kept.sum()))
-    return sp.csr_array((ones, (basket[kept], rows.indices[kept])), shape=(config.width, n_items))
+    return sp.csr_array((ones, (basket[kept], rows.indices[kept])), shape=(config.width, positives.shape[1]))
 
 
-def _lean(positives: Adjacency, other: sp.csr_array, norms: NDArray[np.float64], pool: RowPool) -> sp.csr_array:
+def _lean(positives: Adjacency, pool: RowPool, other: sp.csr_array, norms: NDArray[np.float64]) -> sp.csr_array:
     """The STRONGEST co-clusters of each row, by the sum over its positives' memberships relative to `norms`."""
     n, width = len(positives), other.shape[1]
     columns = np.empty((n, STRONGEST), dtype=np.int32)
@@ -81,6 +80,6 @@ def _place_lost(users: sp.csr_array, n_coclusters: int, generator: np.random.Gen
     return users + sp.csr_array((np.ones(len(lost)), (lost, anywhere)), shape=users.shape)
 
 
-def _expecting(rows: sp.csr_array, other: sp.csr_array, positives: Adjacency) -> sp.csr_array:
+def _expecting(rows: sp.csr_array, other: sp.csr_array, degrees: NDArray[np.int64]) -> sp.csr_array:
     expected = rows @ other.sum(axis=0)
-    return sp.diags_array(EXPECTED * positives.degrees / np.maximum(expected, 1e-12)) @ rows
+    return sp.diags_array(EXPECTED * degrees / np.maximum(expected, 1e-12)) @ rows

@@ -81,6 +81,29 @@ def sparse_affinities(
 
 
 @compiled
+def own_affinities(
+    row_ends, row_columns, row_strengths, other_ends, other_columns, other_strengths, K, indptr, indices, z,
+    first_row, last_row,
+):  # fmt: skip
+    """
+    The same affinities with the bits that the other side's half-sweep has left: summed over the columns of the row.
+
+    For whoever does not keep them: on a cluster they would have to be sent around as often as the positives.
+    """
+    other = np.zeros(K, np.float32)
+    for r in range(first_row, last_row):
+        own = slice(row_ends[r], row_ends[r + 1])
+        columns, strengths = row_columns[own], row_strengths[own]
+        for j in range(indptr[r], indptr[r + 1]):
+            first, last = other_ends[indices[j]], other_ends[indices[j] + 1]
+            for a in range(first, last):
+                other[other_columns[a]] = other_strengths[a]
+            z[j] = affinity(other, columns, strengths)
+            for a in range(first, last):
+                other[other_columns[a]] = ZERO
+
+
+@compiled
 def update_sparse_rows(
     row_ends, row_columns, row_strengths,  # the rows as they are, CSR
     other_ends, other_columns, other_strengths,  # the other side, CSR

@@ -134,6 +134,5 @@ def log_view(app: Application, visitor: Visitor, action: str, subject: str) -> N
 
 
 def _page(request: Request, app: Application, visitor: Visitor, name: str, values: dict[str, Any]) -> Response:
-    purchases = app.served.advisor.model.interactions_.purchases
-    currency = "" if purchases is None else purchases.currency
+    currency = app.served.advisor.model.interactions_.currency
     return render(request, name, {"visitor": visitor, "currency": currency} | values)

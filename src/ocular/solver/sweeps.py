@@ -1,0 +1,140 @@
+"""What a sweep is, wherever its rows are stepped: on the cores of this machine or on those of a cluster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency
+from ocular.solver import kernels, sparse_kernels
+from ocular.solver.config import Factors, FitConfig, State, user_weights
+from ocular.solver.pool import RowPool
+
+SUM_BLOCK = 1024  # rows
+# Share of the dense kernel's work from which on the sparse one is slower, though it does nothing needless
+SPARSE = 0.1
+PER_POSITIVE = 8  # what the sparse kernel does for each positive anyway, as a number of memberships
+STAY = 1.5  # sparse memberships stay so up to this multiple of it: going over takes as long as some sweeps
+LINE_BYTES = 64
+
+
+class Sweeps(ABC):
+    """
+    A backend but for its row steps. Sums, the format of the memberships and the objective are found here, always in the
+    same order, so that every way to step the rows ends with the same bytes.
+
+    Of `by_user` and `by_item` only the ends of the rows are looked at.
+    """
+
+    def __init__(self, by_user: Adjacency, by_item: Adjacency, config: FitConfig, *, sparse: float = SPARSE) -> None:
+        """sparse: below which share of the work memberships become sparse; never with biases, which everybody has."""
+        self._config, self._by_user, self._by_item = config, by_user, by_item
+        self._sparse = 0.0 if config.bias else sparse
+        self._pool = RowPool(config.threads)
+        self._user_weights = user_weights(by_user, len(by_item), config.relative)
+        self._item_weights = np.ones(len(by_item), dtype=np.float32)
+        self._user_values, self._item_values = np.empty(len(by_user)), np.empty(len(by_item))  # each row's share of Q
+        self._n_unknown = len(by_user) * len(by_item) - int(by_user.indptr[-1])
+
+    def start(self, state: State) -> None:
+        self._state = state
+
+    def state(self) -> State:
+        return self._state
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def sweep(self) -> float:
+        s, config = self._state, self._config
+        self._choose_format()
+        if config.bias:
+            s.bias = self._updated_bias()
+        user_sum, _ = column_sums(s.user_factors, self._pool)
+        self._step_items(user_sum)
+        item_sum, item_squares = column_sums(s.item_factors, self._pool)
+        self._step_users(item_sum)
+        penalty = float(item_squares[: config.n_coclusters].sum())
+        likelihood = float(self._user_values.sum()) + s.bias * self._n_unknown
+        return likelihood + config.regularization * penalty
+
+    @abstractmethod
+    def _step_items(self, user_sum: NDArray[np.float32]) -> None:
+        """One line-searched step for every item row; changes factors, steps and values of the items."""
+
+    @abstractmethod
+    def _step_users(self, item_sum: NDArray[np.float32]) -> None: ...
+
+    @abstractmethod
+    def _inverse_probabilities(self) -> NDArray[np.float64]:
+        """(n_users,) Σ w / p over the positives of each user."""
+
+    def _choose_format(self) -> None:
+        """Dense or sparse memberships, whichever the next sweep is faster with."""
+        s = self._state
+        limit = self._sparse if isinstance(s.user_factors, np.ndarray) else STAY * self._sparse
+        if limit == 0 or self.share_of_work() >= limit:
+            s.user_factors, s.item_factors = dense(s.user_factors), dense(s.item_factors)
+        else:
+            s.user_factors, s.item_factors = sp.csr_array(s.user_factors), sp.csr_array(s.item_factors)
+
+    def share_of_work(self) -> float:
+        """What the sparse kernel would do, relative to the dense one's multiplications."""
+        s, nnz = self._state, int(self._by_user.indptr[-1])
+        sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
+        work = sum(int(_row_sizes(*side, self._pool) @ side[1].degrees) for side in sides)
+        return (work / max(2 * nnz, 1) + PER_POSITIVE) / self._config.n_coclusters
+
+    def _updated_bias(self) -> float:
+        """One EM step of the overall bias, as in `objective.updated_bias`."""
+        s = self._state
+        inverse = self._inverse_probabilities()
+        pairs = self._n_unknown + float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
+        return s.bias * float(inverse.sum()) / pairs if pairs else s.bias
+
+
+def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
+    n_rows, width = table.shape
+    blocks = np.empty((2, -(-n_rows // SUM_BLOCK), width))
+    starts = [*range(0, n_rows, SUM_BLOCK), n_rows]
+    if isinstance(table, np.ndarray):
+        pool.run_chunks(kernels.sum_columns, pairwise(starts), table, blocks, SUM_BLOCK)
+    else:
+        pool.run_chunks(sparse_kernels.sum_sparse_columns, pairwise(starts), *csr_parts(table), blocks, SUM_BLOCK)
+    sums, squares = blocks.sum(axis=1)
+    return sums.astype(np.float32), squares
+
+
+def csr_parts(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float32]]:
+    """Ends, columns, strengths: always of the same types, since a kernel is compiled for each combination of them."""
+    columns = factors.indices.astype(np.int32, copy=False).view(np.uint32)  # without a sign, which Numba would look at
+    return factors.indptr.astype(np.int64), columns, factors.data
+
+
+def dense(factors: Factors) -> NDArray[np.float32]:
+    """Rows that begin with a cache line, as no allocator promises: loads across two lines take longer."""
+    if isinstance(factors, np.ndarray) and factors.ctypes.data % LINE_BYTES == 0:
+        return factors
+    n_rows, width = factors.shape
+    memory = np.empty(n_rows * width * 4 + LINE_BYTES, dtype=np.uint8)
+    start = -memory.ctypes.data % LINE_BYTES
+    table = memory[start : start + n_rows * width * 4].view(np.float32).reshape(n_rows, width)
+    if isinstance(factors, np.ndarray):
+        table[:] = factors
+    else:
+        factors.toarray(out=table)
+    return table
+
+
+def _row_sizes(factors: Factors, positives: Adjacency, pool: RowPool) -> NDArray[np.int64]:
+    """How many memberships each row has."""
+    if not isinstance(factors, np.ndarray):
+        return np.asarray(np.diff(factors.indptr), dtype=np.int64)
+    sizes = np.empty(len(factors), dtype=np.int64)
+    pool.run(kernels.count_memberships, positives, factors, sizes)
+    return sizes

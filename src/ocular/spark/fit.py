@@ -1,0 +1,269 @@
+"""
+The fit on Spark: blocks of R stay on the executors, by user and by item, and only memberships travel.
+
+Every version of a side is broadcast once. The other side's half-sweep reads it as neighbours, its own half-sweep then
+begins from it, and after that it is destroyed. The driver gathers the new rows; sums and the objective are taken there,
+in the same order as on one machine, so that the factors have the same bytes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pyspark import Broadcast
+from pyspark.sql import DataFrame, SparkSession
+
+from ocular.artifact import History
+from ocular.data.interactions import Interactions
+from ocular.errors import DataError
+from ocular.model import OCuLaR, parameters_of
+from ocular.solver import kernels, sparse_kernels
+from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.config import Factors, FitConfig, State
+from ocular.solver.cpu import step_rows, step_sparse_rows
+from ocular.solver.fit import Callback, run_fit
+from ocular.solver.initial import initial_state
+from ocular.solver.pool import RowPool
+from ocular.solver.progress import Progress
+from ocular.solver.sweeps import SPARSE, Sweeps, csr_parts, dense
+from ocular.spark.blocks import Block, BlockRows, joined
+from ocular.spark.history import SparkHistory
+
+MOSTLY_ZERO = 0.4  # of the entries that are not zero: a sparse one takes twice the place
+
+
+def fit(
+    data: Interactions | str | Path | DataFrame,
+    config: FitConfig,
+    spark: SparkSession,
+    *,
+    n_blocks: int | None = None,
+    checkpoint: Path | Checkpoint | None = None,
+    callback: Callback | None = None,
+    verbose: bool = False,
+    **columns: Any,
+) -> OCuLaR:
+    """
+    A model with the same factors as `OCuLaR.fit` on one machine, bit for bit.
+
+    `data` is a place of Parquet files that the executors can read, a Spark frame, or Interactions. For the first two
+    `columns` are those of `ocular.read`: client="company", product="sku", price="amount". Nothing of the size of the
+    purchases comes to the driver: `save` streams them into the model's folder, and `interactions_` is gathered only
+    when something asks for it.
+
+    `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two for each core by
+    default.
+    """
+    history = SparkHistory.of(data, spark, columns, n_blocks)
+    return fit_history(history, config, spark, checkpoint=checkpoint, callback=callback, verbose=verbose)
+
+
+def fit_history(
+    history: SparkHistory,
+    config: FitConfig,
+    spark: SparkSession,
+    *,
+    checkpoint: Path | Checkpoint | None = None,
+    callback: Callback | None = None,
+    verbose: bool = False,
+) -> OCuLaR:
+    """`fit` for a history that is on the executors already; they forget it afterwards."""
+    if history.nnz == 0:
+        raise DataError(f"expected at least one positive, got none in {history.shape[0]} × {history.shape[1]}")
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(Path(checkpoint))
+    backend = SparkBackend(history, config, spark)
+    try:
+        with Progress(config.max_iter, show=verbose, callback=callback) as report:
+            result = run_fit(
+                history, config, backend, lambda: initial_state(history, config), callback=report, checkpoint=checkpoint
+            )
+    finally:
+        backend.close()
+        history.release()
+    if history.local is not None:
+        model = OCuLaR(**parameters_of(config))
+        model.interactions_ = history.local
+    else:
+        model = SparkModel(**parameters_of(config))
+        model.history = history
+    model.min_value_, model.n_features_in_ = model.min_value, history.shape[1]
+    model._finish(result, config)
+    return model
+
+
+class SparkModel(OCuLaR):
+    """A model whose purchases are on the cluster; they are gathered when something asks for them."""
+
+    history: SparkHistory
+
+    @cached_property
+    def interactions_(self) -> Interactions:  # type: ignore[override]
+        return self.history.gather()
+
+    def _history(self) -> History:
+        return self.history
+
+
+@dataclass(frozen=True)
+class HalfSweep:
+    """Where the time of a half-sweep went, in seconds."""
+
+    side: str
+    total: float
+    broadcast: float  # handing memberships over to Spark
+    job: float  # from the first task to the last result
+    kernels: tuple[float, ...]  # of each task
+    gather: float  # putting the new rows together
+
+
+class Side:
+    """A version of one side as it travels; a worker makes one table of it for all of its tasks."""
+
+    def __init__(self, factors: Factors, steps: NDArray[np.float32], weights: NDArray[np.float32]) -> None:
+        self.is_dense, self.factors = isinstance(factors, np.ndarray), packed(factors)
+        self.steps, self.weights = steps, weights
+
+    @cached_property
+    def table(self) -> NDArray[np.float32]:
+        return dense(self.factors)
+
+
+class SparkBackend(Sweeps):
+    """The row steps of a sweep as tasks."""
+
+    def __init__(
+        self, history: SparkHistory, config: FitConfig, spark: SparkSession, *, sparse: float = SPARSE
+    ) -> None:
+        super().__init__(history.users.ends, history.items.ends, config, sparse=sparse)
+        self._users, self._items, self._context = history.users, history.items, spark.sparkContext
+        self._sent: dict[str, Broadcast[Side]] = {}
+        self.half_sweeps: list[HalfSweep] = []
+
+    def start(self, state: State) -> None:
+        super().start(state)
+        self._forget()
+
+    def close(self) -> None:
+        self._forget()
+        super().close()
+
+    def _forget(self, *sides: str) -> None:
+        for side in sides or tuple(self._sent):
+            if side in self._sent:
+                self._sent.pop(side).destroy()
+
+    def _choose_format(self) -> None:
+        was = isinstance(self._state.user_factors, np.ndarray)
+        super()._choose_format()
+        if was != isinstance(self._state.user_factors, np.ndarray):
+            self._forget()
+
+    def _side(self, side: str) -> Broadcast[Side]:
+        """The present version of a side, sent once."""
+        if side not in self._sent:
+            s = self._state
+            factors, steps = (s.user_factors, s.user_steps) if side == "user" else (s.item_factors, s.item_steps)
+            weights = self._user_weights if side == "user" else self._item_weights
+            self._sent[side] = self._context.broadcast(Side(factors, steps, weights))
+        return self._sent[side]
+
+    def _step_items(self, user_sum: NDArray[np.float32]) -> None:
+        s = self._state
+        s.item_factors, s.item_steps, self._item_values = self._step("item", "user", self._items, user_sum)
+
+    def _step_users(self, item_sum: NDArray[np.float32]) -> None:
+        s = self._state
+        s.user_factors, s.user_steps, self._user_values = self._step("user", "item", self._users, item_sum)
+
+    def _step(
+        self, side: str, other: str, rows: BlockRows, other_sum: NDArray[np.float32]
+    ) -> tuple[Factors, NDArray[np.float32], NDArray[np.float64]]:
+        begun = time.perf_counter()
+        sent = self._side(side), self._side(other)
+        broadcast = time.perf_counter()
+        config = replace(self._config, n_threads=1)
+        done = rows.run(step_block, *sent, config, side, other_sum, self._state.bias)
+        ran = time.perf_counter()
+        was_dense = sent[0].value.is_dense
+        self._forget(side)
+        parts = [d.result.factors for d in done]
+        factors = unpacked(parts) if was_dense else joined(parts)
+        steps, values = (np.concatenate([getattr(d.result, name) for d in done]) for name in ("steps", "values"))
+        ended = time.perf_counter()
+        kernel = tuple(d.result.kernel for d in done)
+        self.half_sweeps.append(HalfSweep(side, ended - begun, broadcast - begun, ran - broadcast, kernel, ended - ran))
+        return factors, steps, values
+
+    def _inverse_probabilities(self) -> NDArray[np.float64]:
+        background = self._config.background + self._state.bias
+        done = self._users.run(inverse_block, self._side("user"), self._side("item"), background)
+        return np.concatenate([d.result for d in done])
+
+
+class Stepped(NamedTuple):
+    """New rows of a block."""
+
+    factors: Factors
+    steps: NDArray[np.float32]
+    values: NDArray[np.float64]
+    kernel: float  # seconds
+
+
+def step_block(
+    block: Block, pool: RowPool, own: Side, other: Side, config: FitConfig, side: str, other_sum: NDArray[np.float32],
+    bias: float,
+) -> Stepped:  # fmt: skip
+    """A step for each row of the block, as `CpuBackend` does it for all."""
+    positives, here = block.positives, slice(block.first, block.first + len(block.positives))
+    steps, values = own.steps[here].copy(), np.empty(len(positives))
+    problem = other_sum, positives, own.weights[here], other.weights, steps, values
+    if own.is_dense:
+        rows, table = dense(own.factors[here]), other.table
+        begun = time.perf_counter()
+        step_rows(pool, config, rows, table, *problem, bias, bias_column=config.n_coclusters + (side == "item"))
+        took = time.perf_counter() - begun
+        return Stepped(packed(rows), steps, values, took)
+    rows, z = own.factors[here], np.empty(len(positives.indices), dtype=np.float32)
+    begun = time.perf_counter()
+    pool.run(
+        sparse_kernels.own_affinities, positives, *csr_parts(rows), *csr_parts(other.factors), rows.shape[1],
+        positives.indptr, positives.indices, z,
+    )  # fmt: skip
+    rows = step_sparse_rows(pool, config, rows, other.factors, z, *problem)
+    return Stepped(rows, steps, values, time.perf_counter() - begun)
+
+
+def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, background: float) -> NDArray[np.float64]:
+    positives, here = block.positives, slice(block.first, block.first + len(block.positives))
+    inverse = np.empty(len(positives))
+    pool.run(
+        kernels.sum_inverse_probabilities, positives, users.table[here], items.table, positives.indptr,
+        positives.indices, users.weights[here], items.weights, np.float32(background), inverse,
+    )  # fmt: skip
+    return inverse
+
+
+def packed(factors: Factors) -> Factors:
+    """As it travels: without its zeros where these are most of it."""
+    if isinstance(factors, np.ndarray) and np.count_nonzero(factors) < MOSTLY_ZERO * factors.size:
+        return sp.csr_array(factors)
+    return factors
+
+
+def unpacked(parts: list[Factors]) -> NDArray[np.float32]:
+    """The dense table of all blocks."""
+    table = np.empty((sum(part.shape[0] for part in parts), parts[0].shape[1]), dtype=np.float32)
+    first = 0
+    for part in parts:
+        last = first + part.shape[0]
+        table[first:last] = part if isinstance(part, np.ndarray) else part.toarray()
+        first = last
+    return table
