@@ -26,7 +26,7 @@ from ocular.data.tables import AMOUNTS, CLIENT, PRODUCT, Columns, no_purchase, r
 from ocular.errors import ConfigError
 from ocular.solver.pool import RowPool
 from ocular.spark.blocks import Block, BlockRows, cut, default_blocks
-from ocular.spark.session import plain_errors
+from ocular.spark.session import place_of, plain_errors
 
 NOT_KNOWN = np.iinfo(np.int64).min  # of a time
 DTYPES = {"price": np.dtype("float64"), "quantity": np.dtype("float64"), "time": np.dtype("datetime64[s]")}
@@ -176,9 +176,8 @@ def _opened(data: Any, spark: SparkSession) -> tuple[DataFrame, str]:
     """The frame and what to call it."""
     if not isinstance(data, str | Path):
         return data, "Spark frame"
-    place = Path(data).expanduser()
-    # Spark takes a name without a scheme for one of the cluster's file system
-    return spark.read.parquet(place.resolve().as_uri() if place.exists() else str(data)), place.name
+    here = Path(data).expanduser().exists()
+    return spark.read.parquet(place_of(data) if here else str(data)), Path(data).name
 
 
 def _cleaned(frame: DataFrame, columns: Columns, amounts: tuple[str, ...]) -> DataFrame:

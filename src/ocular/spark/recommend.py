@@ -21,7 +21,7 @@ from ocular.errors import ConfigError
 from ocular.model import OCuLaR, load
 from ocular.spark.blocks import cut, default_blocks
 from ocular.spark.history import plain_arrow
-from ocular.spark.session import plain_errors
+from ocular.spark.session import place_of, plain_errors
 
 FIELDS = {
     "rank": "int", "confidence": "float", "hit_rate": "double", "pattern": "int", "pattern_label": "string",
@@ -45,7 +45,7 @@ def recommend(model: OCuLaR | str | Path, spark: SparkSession, output: str | Pat
     empty = batch.recommend(Clients.of(model, 0, 1), n)
     schema = ", ".join(f"`{name}` {FIELDS.get(name) or _label_type(empty[name])}" for name in empty.columns)
     parts = [_packed(Clients.of(model, *ends)) for ends in pairwise(bounds)]
-    target = str(output) if "://" in str(output) else Path(output).expanduser().resolve().as_uri()
+    target = place_of(output)
     sent = context.broadcast(batch)
     try:
         with plain_errors():

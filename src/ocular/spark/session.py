@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from ocular import errors
 from ocular.errors import ClusterError, ConfigError, DataError, OcularError
 from ocular.spark.requirements import require_java
 
+PARTITIONS_PER_CORE = 4  # of tables that are sorted or joined
 WAIT = 10.0  # seconds for a master to answer
 MASTERS = re.compile(r"local(-cluster)?(\[.*\])?|spark://.+|yarn|k8s://.+")
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -45,7 +47,15 @@ def connect(master: str, *, name: str = "ocular", **settings: Any) -> SparkSessi
     for key, value in (quiet | {key.replace("_", "."): value for key, value in settings.items()}).items():
         builder = builder.config(key, value)
     with plain_errors():
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    if "spark_sql_shuffle_partitions" not in settings:  # Spark's 200 take longer to hand out than to do on few cores
+        spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS_PER_CORE * spark.sparkContext.defaultParallelism)
+    return spark
+
+
+def place_of(path: str | Path) -> str:
+    """A place of this machine by its whole name: Spark takes others for places of the cluster's file system."""
+    return str(path) if "://" in str(path) else f"file://{Path(path).expanduser().resolve()}"
 
 
 def _check_reachable(master: str) -> None:

@@ -1,0 +1,250 @@
+"""A fit on executors ends with the bytes of a fit on one machine, whatever happens to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ocular import Interactions, OCuLaR, load
+from ocular.data.datasets import movielens
+from ocular.data.readers import read
+from ocular.model import parameters_of
+from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.config import FitConfig
+from ocular.spark import fit
+from ocular.spark.blocks import cut
+from ocular.spark.fit import SparkModel
+from ocular.spark.history import SparkHistory
+from tests.support import learned_bytes, start_python
+
+CONFIG = FitConfig(12, 5.0, seed=0, max_iter=4, tol=0.0)
+COLUMNS = {"client": "who", "product": "what", "price": "paid", "quantity": "n", "time": "at", "currency": "EUR"}
+
+
+def locally(data: Interactions, config: FitConfig) -> OCuLaR:
+    return OCuLaR(**parameters_of(config)).fit(data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},  # auto: several starts and repairs, on the driver
+        {"init": "overlap", "relative": True},
+        {"init": "overlap", "bias": True},
+        {"init": "random", "line_search": "paper"},
+        {"init": "seeds", "n_coclusters": 100, "max_iter": 6},  # sparse from the first sweep
+        {"init": "overlap", "n_coclusters": 240, "regularization": 1.0, "max_iter": 7},  # becomes sparse
+    ],
+    ids=["auto", "relative", "bias", "paper", "seeds", "becomes sparse"],
+)
+def test_the_factors_have_the_same_bytes(spark: Any, sales: Interactions, changes: dict[str, Any]) -> None:
+    config = FitConfig(**(CONFIG.__dict__ | changes))
+    found = fit(sales, config, spark, n_blocks=5)
+    assert learned_bytes(found) == learned_bytes(locally(sales, config))
+    assert found.interactions_ is sales
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("changes", [{}, {"relative": True, "regularization": 300.0}, {"bias": True}])
+def test_the_factors_of_movielens_have_the_same_bytes(spark: Any, changes: dict[str, Any]) -> None:
+    folder = os.environ.get("OCULAR_DATA")
+    if not folder:
+        pytest.skip("OCULAR_DATA does not name the folder of the public data sets")
+    data = movielens(Path(folder) / "movielens-1m")
+    config = FitConfig(**({"n_coclusters": 50, "regularization": 30.0, "seed": 0, "max_iter": 8} | changes))
+    assert learned_bytes(fit(data, config, spark)) == learned_bytes(locally(data, config))
+
+
+def test_sparse_memberships_were_tested(sales: Interactions) -> None:
+    """The last two settings above are of no use if their memberships stay dense."""
+    from ocular.solver.cpu import CpuBackend
+    from ocular.solver.initial import initial_state
+
+    config = FitConfig(**(CONFIG.__dict__ | {"init": "overlap", "n_coclusters": 240, "regularization": 1.0}))
+    backend = CpuBackend(sales, config)
+    backend.start(initial_state(sales, config))
+    formats = []
+    for _ in range(7):
+        backend.sweep()
+        formats.append(isinstance(backend.state().user_factors, np.ndarray))
+    assert formats[0]
+    assert not formats[-1]
+
+
+# ------------------------------------------------------------------------------------------------------------- Parquet
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Purchases with everything that a reader has to put right: blanks, returns, unknown prices, repeated pairs."""
+    folder, rng, n = tmp_path_factory.mktemp("sales"), np.random.default_rng(0), 6000
+    table = pl.DataFrame({
+        "who": [f" Client {u} " for u in rng.integers(0, 300, n)],
+        "what": rng.integers(0, 80, n).astype(np.int32),
+        "paid": pl.Series(rng.random(n).round(2) * 100).set(pl.Series(rng.random(n) < 0.1), None),
+        "n": rng.integers(0, 4, n),
+        "at": pl.from_epoch(pl.Series(rng.integers(1_500_000_000, 1_700_000_000, n))),
+    })  # fmt: skip
+    table[:2000].write_parquet(folder / "a.parquet")
+    table[2000:].write_parquet(folder / "b.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(spark: Any, parquet: Path) -> OCuLaR:
+    return fit(parquet, CONFIG, spark, **COLUMNS)
+
+
+def test_executors_read_parquet_by_the_rules_of_a_local_read(fitted: OCuLaR, parquet: Path) -> None:
+    assert learned_bytes(fitted) == learned_bytes(locally(read(parquet, **COLUMNS), CONFIG))
+
+
+def test_the_saved_model_is_that_of_one_machine(fitted: OCuLaR, parquet: Path, tmp_path: Path) -> None:
+    local = locally(read(parquet, **COLUMNS), CONFIG)
+    fitted.save(tmp_path / "spark")
+    assert "interactions_" not in fitted.__dict__  # streamed, not gathered
+    local.save(tmp_path / "local")
+    manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("spark", "local")]
+    for name in ("parameters", "fit", "data", "min_value", "calibration"):
+        assert manifests[0][name] == manifests[1][name]
+    ours, theirs = (load(tmp_path / name).interactions_ for name in ("spark", "local"))
+    assert ours.user_labels.tolist() == theirs.user_labels.tolist()
+    assert ours.item_labels.dtype == theirs.item_labels.dtype
+    assert ours.item_labels.tolist() == theirs.item_labels.tolist()
+    assert ours.fingerprint() == theirs.fingerprint()
+    assert ours.purchases is not None
+    assert theirs.purchases is not None
+    for name in ("pair", "price", "quantity", "time"):
+        columns = [getattr(history.purchases, name) for history in (ours, theirs)]
+        assert columns[0].dtype == columns[1].dtype
+        if name == "pair":
+            np.testing.assert_array_equal(*columns)
+        else:  # the order of repeated purchases is Spark's
+            np.testing.assert_array_equal(*(np.sort(column) for column in columns))
+    price = [load(tmp_path / name).explain(3, 5).price for name in ("spark", "local")]
+    assert price[0] == price[1]
+
+
+def test_the_purchases_are_gathered_when_something_asks(fitted: OCuLaR, parquet: Path) -> None:
+    assert isinstance(fitted, SparkModel)
+    local = read(parquet, **COLUMNS)
+    assert fitted.interactions_.fingerprint() == local.fingerprint()
+    assert fitted.recommend(0, N=3)[0].tolist() == locally(local, CONFIG).recommend(0, N=3)[0].tolist()
+
+
+def test_a_start_on_executors_leaves_the_purchases_there(spark: Any, parquet: Path, monkeypatch: Any) -> None:
+    def gather(_self: SparkHistory) -> Interactions:
+        raise AssertionError("the whole history came to the driver")
+
+    monkeypatch.setattr(SparkHistory, "gather", gather)
+    for init in ("overlap", "seeds"):
+        config = FitConfig(8, 5.0, seed=1, max_iter=2, tol=0.0, init=init)
+        found = fit(parquet, config, spark, client="who", product="what")
+        assert learned_bytes(found) == learned_bytes(locally(read(parquet, client="who", product="what"), config))
+
+
+def test_every_broadcast_is_destroyed(spark: Any, sales: Interactions, monkeypatch: Any) -> None:
+    from pyspark import Broadcast
+
+    made: list[Any] = []
+    real = spark.sparkContext.broadcast
+    monkeypatch.setattr(spark.sparkContext, "broadcast", lambda value: made.append(real(value)) or made[-1])
+    destroyed: list[Any] = []
+    destroy = Broadcast.destroy
+    monkeypatch.setattr(Broadcast, "destroy", lambda self, *a: destroyed.append(self) or destroy(self, *a))
+    fit(sales, FitConfig(8, 5.0, seed=1, max_iter=3, tol=0.0, init="overlap", bias=True), spark)
+    # three passes of the start; each version of a side once, but for the last of the users, which nobody reads
+    assert len(made) == len(destroyed) == 3 + 2 + 2 * 3 - 1
+    assert set(map(id, made)) == set(map(id, destroyed))
+
+
+# ---------------------------------------------------------------------------------------------------- what may go wrong
+
+
+def executors(spark: Any) -> list[int]:
+    """Process ids of the executors."""
+    found, application = [], spark.sparkContext.applicationId
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"CoarseGrainedExecutorBackend" in command and application.encode() in command:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_killed_executor_changes_nothing(spark: Any, sales: Interactions) -> None:
+    killed: list[int] = []
+
+    def kill(sweep: int, _objective: float) -> None:
+        if sweep == 2:
+            killed.append(executors(spark)[0])
+            os.kill(killed[0], signal.SIGKILL)
+
+    config = FitConfig(12, 5.0, seed=0, max_iter=5, tol=0.0, init="overlap")
+    found = fit(sales, config, spark, callback=kill)
+    assert killed
+    assert learned_bytes(found) == learned_bytes(locally(sales, config))
+
+
+DRIVER = """
+import os, signal, sys, warnings
+from pathlib import Path
+from ocular.data.market import b2b
+from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.config import FitConfig
+from ocular.spark import connect, fit
+
+def die(sweep, _objective):
+    if sweep == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+warnings.simplefilter("ignore")
+spark = connect("local[2]", spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1", spark_ui_enabled="false")
+config = FitConfig(12, 5.0, seed=0, max_iter=6, tol=0.0, init="overlap")
+fit(b2b(1500, 150).interactions, config, spark, callback=die, checkpoint=Checkpoint(Path(sys.argv[1]), every_sweeps=1))
+"""
+
+
+def test_a_killed_driver_is_gone_on_from(spark: Any, sales: Interactions, tmp_path: Path) -> None:
+    process = start_python(DRIVER, tmp_path / "fit.npz")
+    _, told = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL, told
+    config = FitConfig(12, 5.0, seed=0, max_iter=6, tol=0.0, init="overlap")
+    sweeps: list[int] = []
+    found = fit(
+        sales, config, spark, callback=lambda sweep, _: sweeps.append(sweep), n_blocks=3,
+        checkpoint=Checkpoint(tmp_path / "fit.npz", every_sweeps=1),
+    )  # fmt: skip
+    assert sweeps == [4, 5, 6]  # the third was saved, and the blocks are others now
+    assert learned_bytes(found) == learned_bytes(locally(sales, config))
+
+
+def test_a_checkpoint_of_other_purchases_is_refused(spark: Any, sales: Interactions, tmp_path: Path) -> None:
+    from ocular.errors import ArtifactError
+
+    config = FitConfig(4, 5.0, seed=0, max_iter=1, tol=0.0, init="random")
+    fit(sales, config, spark, checkpoint=tmp_path / "fit.npz")
+    mask = np.ones(sales.nnz, dtype=bool)
+    mask[0] = False
+    with pytest.raises(ArtifactError, match="belongs to another purchase history"):
+        fit(sales.where(mask), config, spark, checkpoint=tmp_path / "fit.npz")
+
+
+def test_blocks_share_the_work_and_none_is_empty() -> None:
+    indptr = np.concatenate([[0], np.cumsum([1000, 0, 0, 1, 1, 1, 1, 996, 0, 0])])
+    bounds = cut(indptr, 4)
+    assert bounds[0] == 0
+    assert bounds[-1] == 10
+    assert (np.diff(bounds) > 0).all()
+    assert cut(np.array([0, 5]), 8).tolist() == [0, 1]
+    even = cut(np.arange(0, 1001, 10), 4)
+    assert np.diff(even).tolist() == [25, 25, 25, 25]
