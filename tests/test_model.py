@@ -721,3 +721,12 @@ def test_a_refused_fit_keeps_the_number_of_items() -> None:
     with pytest.raises(DataError, match="expected values 0 or 1"):
         model.fit(np.full((2, 7), 3.0))
     assert model.n_features_in_ == 3
+
+
+def test_explanations_made_together_are_those_made_one_by_one(model: OCuLaR, bought: np.ndarray) -> None:
+    items = [0, 7, 7, 39]
+    for user, row in ((3, None), (3, bought[[9]]), (None, bought[[9]])):
+        together = model.explain_all(user, items, row)
+        single = [model.explain(user, item, row) for item in items]
+        assert [each.to_dict() for each in together] == [each.to_dict() for each in single]
+    assert model.explain_all(0, []) == []

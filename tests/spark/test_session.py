@@ -129,7 +129,9 @@ def test_a_master_that_is_none(master: str) -> None:
 
 def test_without_pyspark_or_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "find_spec", lambda name: None if name == "pyspark" else object())
-    with pytest.raises(MissingExtraError, match=r"needs pyspark, which is not installed; pip install 'ocular\[spark\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs pyspark, which is not installed; pip install 'ocular-rec\[spark\]'"
+    ):
         requirements.require_pyspark()
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -176,7 +178,7 @@ except ConfigError as error:
 
 def test_executors_without_the_package(tmp_path: Path) -> None:
     bare = tmp_path / "python"  # one that knows nothing but its own library and what Spark brings
-    bare.write_text(f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(bare.stat().st_mode | stat.S_IXUSR)
     environment = os.environ | {"PYSPARK_PYTHON": str(bare), "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run(

@@ -255,9 +255,12 @@ def _positives(column: pl.Series, min_value: float | None, locate: Locate) -> pl
 def _codes(ids: pl.Series) -> tuple[NDArray[Any], NDArray[Any]]:
     """The position of each id among the distinct ones, which are sorted."""
     labels = ids.unique().sort()
+    return codes_of(ids, labels), labels.to_numpy()
+
+
+def codes_of(ids: pl.Series, labels: pl.Series) -> NDArray[Any]:
     known = pl.DataFrame({"id": labels}).with_row_index("code")
-    codes = pl.DataFrame({"id": ids}).join(known, on="id", how="left", maintain_order="left")["code"]
-    return codes.to_numpy(), labels.to_numpy()
+    return pl.DataFrame({"id": ids}).join(known, on="id", how="left", maintain_order="left")["code"].to_numpy()
 
 
 def _attribute(codes: NDArray[Any], column: pl.Series, n: int) -> NDArray[Any]:

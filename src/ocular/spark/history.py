@@ -7,9 +7,10 @@ products have the same rows as there. The driver knows the names and how long ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,23 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import SparkContext
+from pyspark import RDD, Broadcast, SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import Streamed
 from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases, as_labels
-from ocular.data.tables import AMOUNTS, CLIENT, PRODUCT, Columns, no_purchase, require, to_purchases
+from ocular.data.tables import AMOUNTS, CLIENT, PRODUCT, Columns, codes_of, no_purchase, require, to_purchases
 from ocular.errors import ConfigError
 from ocular.solver.pool import RowPool
 from ocular.spark.blocks import Block, BlockRows, cut, default_blocks
 from ocular.spark.session import place_of, plain_errors
 
-NOT_KNOWN = np.iinfo(np.int64).min  # of a time
-DTYPES = {"price": np.dtype("float64"), "quantity": np.dtype("float64"), "time": np.dtype("datetime64[s]")}
+ROWS_AT_ONCE = 1_000_000
+DTYPES = {
+    "pair": np.dtype("int64"), "price": np.dtype("float64"), "quantity": np.dtype("float64"),
+    "time": np.dtype("datetime64[s]"),
+}  # fmt: skip
+UNKNOWN = {"price": float("nan"), "quantity": float("nan"), "time": np.iinfo(np.int64).min}
 
 
 class SparkHistory:
@@ -40,7 +45,7 @@ class SparkHistory:
         users: BlockRows,
         items: BlockRows,
         labels: tuple[Labels, Labels],
-        purchases: DataFrame | None = None,
+        purchases: Callable[[], RDD[dict[str, NDArray[Any]]]] | None = None,
         amounts: tuple[str, ...] = (),
         currency: str = "",
         local: Interactions | None = None,
@@ -105,25 +110,26 @@ class SparkHistory:
             "history_indices": Streamed(np.int32, self.nnz, (block.positives.indices for block in self.users.stream())),
         }
         if self._purchases is not None:
-            self._purchases.persist()  # each column is a pass over them
+            blocks = self._purchases().persist(StorageLevel.DISK_ONLY)  # each column is a pass over them
             with plain_errors():
-                n = sum(row["n"] for row in self._purchases.selectExpr("length(pair) AS n").collect()) // 8
-            for name, dtype in (("pair", np.dtype("int64")), *((name, DTYPES[name]) for name in self._amounts)):
-                arrays[f"purchases_{name}"] = Streamed(dtype, n, self._stream(name))
+                n = sum(blocks.map(_length).collect())
+            for name in ("pair", *self._amounts):
+                arrays[f"purchases_{name}"] = Streamed(DTYPES[name], n, _stream(blocks, name))
         return arrays
-
-    def _stream(self, name: str) -> Iterator[NDArray[Any]]:
-        """A column of the purchases, block by block."""
-        assert self._purchases is not None  # noqa: S101  arrays() asks only then
-        with plain_errors():
-            for row in self._purchases.select("block", name).orderBy("block").toLocalIterator():
-                dtype = np.dtype("int64") if name == "pair" else DTYPES[name]
-                yield np.frombuffer(row[name], dtype=dtype)
 
     def release(self) -> None:
         """The executors forget what they hold; where it is asked for again it is read again."""
         self.users.release()
         self.items.release()
+
+
+def _length(block: dict[str, NDArray[Any]]) -> int:
+    return len(block["pair"])
+
+
+def _stream(blocks: RDD[dict[str, NDArray[Any]]], name: str) -> Iterator[NDArray[Any]]:
+    with plain_errors():
+        yield from blocks.map(itemgetter(name)).toLocalIterator()
 
 
 # ---------------------------------------------------------------------------------------------------- from this machine
@@ -151,25 +157,15 @@ def _of_frame(data: Any, spark: SparkSession, columns: dict[str, Any], n_blocks:
         require(chosen.names, frame.columns, place)
         amounts = tuple(part for part in AMOUNTS if getattr(chosen, part) is not None)
         purchases = _cleaned(frame.select(*(f"`{name}`" for name in chosen.names)), chosen, amounts).persist()
-        labels = [_distinct(purchases, name) for name in ("client", "product")]
-        if not len(labels[0]):
+        clients, products = (_counted(purchases, name) for name in ("client", "product"))
+        if clients.is_empty():
             raise no_purchase(chosen, frame.count())
-        for name, number, known in (("client", "user", labels[0]), ("product", "item", labels[1])):
-            numbers = pl.DataFrame({name: known, number: np.arange(len(known), dtype=np.int32)})
-            purchases = purchases.join(spark.createDataFrame(plain_arrow(numbers)), name).drop(name)
-        pairs = purchases.select("user", "item").distinct().persist()
-        n_blocks = n_blocks or default_blocks(spark.sparkContext, pairs.count())
-        users = _by(pairs, "user", "item", len(labels[0]), n_blocks)
-        items = _by(pairs, "item", "user", len(labels[1]), n_blocks)
-        pairs.unpersist()
-    names = as_labels(labels[0].to_numpy()), as_labels(labels[1].to_numpy())
-    if not amounts:
-        return SparkHistory(users, items, names)
-    bounds = cut(users.indptr, n_blocks)
-    schema = f"block int, pair binary, {', '.join(f'{part} binary' for part in amounts)}"
-    starts = users.indptr[bounds]
-    kept = _in_blocks(purchases, "user", bounds).applyInArrow(lambda table: _to_amounts(starts, amounts, table), schema)
-    return SparkHistory(users, items, names, kept, amounts, chosen.currency)
+        n_blocks = n_blocks or default_blocks(spark.sparkContext, int(clients["count"].sum()))
+        table = Table(purchases, clients, products, n_blocks)
+        users, items = table.rows("user"), table.rows("item")
+    labels = as_labels(clients["name"].to_numpy()), as_labels(products["name"].to_numpy())
+    kept = partial(table.amounts, users.indptr, amounts) if amounts else None
+    return SparkHistory(users, items, labels, kept, amounts, chosen.currency)
 
 
 def _opened(data: Any, spark: SparkSession) -> tuple[DataFrame, str]:
@@ -189,19 +185,16 @@ def _cleaned(frame: DataFrame, columns: Columns, amounts: tuple[str, ...]) -> Da
 
 
 def _id_type(spark_type: str) -> str:
-    return (
-        spark_type
-        if spark_type in ("string", "tinyint", "smallint", "int", "bigint")
-        else ("bigint" if spark_type.startswith(("float", "double", "decimal")) else "string")
-    )
+    if spark_type in ("string", "tinyint", "smallint", "int", "bigint"):
+        return spark_type
+    return "bigint" if spark_type.startswith(("float", "double", "decimal")) else "string"
 
 
 def _clean_batches(
     columns: Columns, amounts: tuple[str, ...], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        frame = pl.DataFrame(batch)
-        purchases = to_purchases(frame, columns, lambda _row: "a row")
+        purchases = to_purchases(pl.DataFrame(batch), columns, lambda _row: "a row")
         chosen = [pl.col(CLIENT).alias("client"), pl.col(PRODUCT).alias("product")]
         for part in amounts:
             amount = pl.col(AMOUNTS[part])
@@ -216,74 +209,111 @@ def plain_arrow(frame: pl.DataFrame) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def _distinct(purchases: DataFrame, name: str) -> pl.Series:
-    return pl.DataFrame(purchases.select(name).distinct().toArrow())[name].sort()
+def _counted(purchases: DataFrame, name: str) -> pl.DataFrame:
+    """The distinct names, sorted as a local read sorts them, and how often each comes."""
+    found = purchases.groupBy(name).count().withColumnRenamed(name, "name")
+    return pl.DataFrame(found.toArrow()).sort("name")
 
 
-def _by(pairs: DataFrame, own: str, other: str, n_rows: int, n_blocks: int) -> BlockRows:
-    """The pairs as blocks of rows of one side."""
-    counted = pl.DataFrame(pairs.groupBy(own).count().toArrow())
-    degrees = np.zeros(n_rows, dtype=np.int64)
-    degrees[counted[own].to_numpy()] = counted["count"].to_numpy()
-    indptr = np.concatenate([[0], np.cumsum(degrees)])
-    bounds = cut(indptr, n_blocks)
-    grouped = _in_blocks(pairs.select(own, other), own, bounds)
-    blocks = grouped.applyInArrow(
-        lambda table: _to_block(bounds, own, other, table), "block int, indptr binary, indices binary"
-    )
-    keyed = blocks.rdd.map(_opened_block).partitionBy(len(bounds) - 1, int)
-    rows = BlockRows(keyed.values(), indptr)
-    rows.run(_nothing)  # now, while the pairs are at hand
-    return rows
+class Table:
+    """The purchases on the executors, and how their names become rows in blocks."""
+
+    def __init__(self, purchases: DataFrame, clients: pl.DataFrame, products: pl.DataFrame, n_blocks: int) -> None:
+        self._purchases, self._n_blocks = purchases, n_blocks
+        self._counts = {"user": clients["count"], "item": products["count"]}
+        self._names = purchases.sparkSession.sparkContext.broadcast((clients["name"], products["name"]))
+
+    def rows(self, own: str) -> BlockRows:
+        """One side of the positives."""
+        n_other, bounds = len(self._counts["item" if own == "user" else "user"]), self._bounds(own)
+        blocks = self._pieces(own, ()).mapPartitionsWithIndex(partial(_to_block, bounds, n_other, own))
+        rows = BlockRows(blocks, np.zeros(1, dtype=np.int64))
+        degrees = [done.result for done in rows.run(_degrees)]
+        rows.indptr = np.concatenate([[0], np.cumsum(np.concatenate(degrees))])
+        return rows
+
+    def amounts(self, indptr: NDArray[np.int64], amounts: tuple[str, ...]) -> RDD[dict[str, NDArray[Any]]]:
+        """Every purchase, sorted by pair, in the blocks of the users."""
+        starts = indptr[self._bounds("user")]
+        return self._pieces("user", amounts).mapPartitionsWithIndex(partial(_to_amounts, starts, amounts))
+
+    def _bounds(self, own: str) -> NDArray[np.int64]:
+        return cut(np.concatenate([[0], np.cumsum(self._counts[own].to_numpy())]), self._n_blocks)
+
+    def _pieces(self, own: str, amounts: tuple[str, ...]) -> RDD[Any]:
+        """A partition for each block of a side, with the purchases of its rows in no order."""
+        bounds = self._bounds(own)
+        fields = ", ".join(f"{name} binary" for name in ("user", "item", *amounts))
+        pieces = self._purchases.mapInArrow(partial(_pieces, self._names, own, bounds, amounts), f"block int, {fields}")
+        return pieces.rdd.map(_keyed).partitionBy(len(bounds) - 1, int)
 
 
-def _in_blocks(frame: DataFrame, own: str, bounds: NDArray[np.int64]) -> Any:
-    fields = ", ".join(f"{name} {kind}" for name, kind in frame.dtypes)
-    return frame.mapInArrow(partial(_with_block, bounds, own), f"block int, {fields}").groupBy("block")
+def _pieces(
+    names: Broadcast[tuple[pl.Series, pl.Series]], own: str, bounds: NDArray[np.int64], amounts: tuple[str, ...],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """The purchases with rows in place of names, a piece for each block of the rows."""
+    clients, products = names.value
+    for frame in _larger(batches):
+        columns = {"user": codes_of(frame["client"], clients), "item": codes_of(frame["product"], products)}
+        columns |= {part: frame[part].fill_null(UNKNOWN[part]).to_numpy() for part in amounts}
+        block = np.searchsorted(bounds, columns[own], side="right") - 1
+        order = np.argsort(block, kind="stable")
+        there, starts = np.unique(block[order], return_index=True)
+        parts = {name: np.split(values[order], starts[1:]) for name, values in columns.items()}
+        told = {name: [part.tobytes() for part in pieces] for name, pieces in parts.items()}
+        yield pa.RecordBatch.from_pydict({"block": there.astype(np.int32), **told})
 
 
-def _with_block(bounds: NDArray[np.int64], own: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    """Batches put together: in many blocks each would leave crumbs."""
+    waiting: list[pl.DataFrame] = []
     for batch in batches:
-        number = np.searchsorted(bounds, batch[own].to_numpy(), side="right") - 1
-        columns = [pa.array(number.astype(np.int32)), *batch.columns]
-        yield pa.RecordBatch.from_arrays(columns, names=["block", *batch.schema.names])
+        waiting.append(pl.DataFrame(batch))
+        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+            yield pl.concat(waiting)
+            waiting = []
+    if waiting:
+        yield pl.concat(waiting)
 
 
-def _to_block(bounds: NDArray[np.int64], own: str, other: str, table: pa.Table) -> pa.Table:
-    block = table["block"][0].as_py()
-    rows, neighbours = table[own].to_numpy() - bounds[block], table[other].to_numpy()
-    order = np.lexsort((neighbours, rows))
-    degrees = np.bincount(rows, minlength=bounds[block + 1] - bounds[block])
-    indptr, indices = np.concatenate([[0], np.cumsum(degrees)]), neighbours[order].astype(np.int32)
-    first = np.concatenate([bounds[block : block + 1], indptr])  # the row it begins with, and its ends
-    columns = {"block": pa.array([block], pa.int32())}
-    return pa.table(columns | {"indptr": [first.astype(np.int64).tobytes()], "indices": [indices.tobytes()]})
+def _keyed(row: Any) -> tuple[int, dict[str, bytes]]:
+    return row["block"], row.asDict()
 
 
-def _opened_block(row: Any) -> tuple[int, Block]:
-    ends = np.frombuffer(row["indptr"], dtype=np.int64).copy()
-    indices = np.frombuffer(row["indices"], dtype=np.int32).copy()  # kernels are compiled for arrays one may write to
-    return row["block"], Block(int(ends[0]), Adjacency(ends[1:].copy(), indices))
+def _column(pieces: list[dict[str, bytes]], name: str, dtype: Any) -> NDArray[Any]:
+    return np.concatenate([np.frombuffer(piece[name], dtype=dtype) for piece in pieces])
 
 
-def _to_amounts(starts: NDArray[np.int64], amounts: tuple[str, ...], table: pa.Table) -> pa.Table:
-    """The purchases of a block, sorted by pair; repeated ones by their amounts, since Spark keeps no order of rows."""
-    frame = pl.DataFrame(table).sort("user", "item", *amounts, nulls_last=True)
-    pair = starts[frame["block"][0]] + frame.select(pl.struct("user", "item").rle_id()).to_series().to_numpy()
-    columns: dict[str, Any] = {
-        "block": pa.array([frame["block"][0]], pa.int32()),
-        "pair": [pair.astype(np.int64).tobytes()],
-    }
-    for part in amounts:
-        values = frame[part].fill_null(NOT_KNOWN if part == "time" else float("nan")).to_numpy()
-        columns[part] = [values.tobytes()]
-    return pa.table(columns)
+def _to_block(
+    bounds: NDArray[np.int64], n_other: int, own: str, block: int, keyed: Iterator[tuple[int, dict[str, bytes]]]
+) -> Iterator[Block]:
+    pieces = [piece for _, piece in keyed]
+    first, last = bounds[block], bounds[block + 1]
+    rows, others = (_column(pieces, name, np.int32) for name in (own, "item" if own == "user" else "user"))
+    distinct = np.unique((rows - first) * n_other + others)  # of repeated purchases one is kept
+    ends = np.searchsorted(distinct, np.arange(last - first + 1) * n_other)
+    yield Block(int(first), Adjacency(ends.astype(np.int64), (distinct % n_other).astype(np.int32)))
+
+
+def _to_amounts(
+    starts: NDArray[np.int64], amounts: tuple[str, ...], block: int, keyed: Iterator[tuple[int, dict[str, bytes]]]
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """Sorted by pair; repeated purchases by their amounts, since Spark keeps no order of rows."""
+    pieces = [piece for _, piece in keyed]
+    columns = {name: _column(pieces, name, DTYPES[name]) for name in amounts}
+    users, items = (_column(pieces, name, np.int32) for name in ("user", "item"))
+    order = np.lexsort((*reversed(columns.values()), items, users))
+    users, items = users[order], items[order]
+    another = np.concatenate([[False], (users[1:] != users[:-1]) | (items[1:] != items[:-1])])
+    yield {"pair": starts[block] + np.cumsum(another)} | {name: values[order] for name, values in columns.items()}
 
 
 # -------------------------------------------------------------------------------------------------------- of each block
 
 
-def _nothing(_block: Block, _pool: RowPool) -> None: ...
+def _degrees(block: Block, _pool: RowPool) -> NDArray[np.int64]:
+    return block.positives.degrees
 
 
 def _take_block(block: Block, _pool: RowPool, wanted: NDArray[np.int64]) -> dict[int, NDArray[np.int32]]:

@@ -13,7 +13,7 @@ from ocular.errors import MissingExtraError
 def require_pyspark() -> None:
     for package in ("pyspark", "pyarrow", "pandas"):
         if find_spec(package) is None:
-            raise MissingExtraError(f"Spark needs {package}, which is not installed; pip install 'ocular[spark]'")
+            raise MissingExtraError(f"Spark needs {package}, which is not installed; pip install 'ocular-rec[spark]'")
 
 
 def require_java() -> None:

@@ -85,7 +85,7 @@ def plain_errors() -> Iterator[None]:
 def _plain(trace: str) -> OcularError:
     if "No module named 'ocular'" in trace:
         return ConfigError(
-            "expected the package ocular on every executor, got one without it; pip install 'ocular[spark]' in the "
+            "expected the package ocular on every executor, got one without it; pip install 'ocular-rec[spark]' in the "
             "Python that PYSPARK_PYTHON names there"
         )
     ours = re.findall(r"^ocular\.errors\.(\w+): (.+)$", trace, re.MULTILINE)
