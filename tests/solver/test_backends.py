@@ -21,12 +21,14 @@ from ocular.data.synthetic import Planted, skewed
 from ocular.explain.coclusters import find_members
 from ocular.solver.config import Backend, FitConfig, State
 from ocular.solver.cpu import CpuBackend
+from ocular.solver.devices import open_backend
 from ocular.solver.initial import initial_state
 from ocular.solver.objective import Parameters
 
 BACKENDS = [
     pytest.param(partial(CpuBackend, sparse=0.0), id="cpu"),
     pytest.param(partial(CpuBackend, sparse=np.inf), id="cpu-sparse"),  # from the first sweep
+    pytest.param(partial(open_backend, "warp-cpu"), id="warp-cpu"),  # the GPU's kernels
 ]
 
 Run = Callable[..., State]  # run(interactions, config, sweeps) -> the state after so many sweeps
