@@ -24,8 +24,6 @@ from ocular.solver.devices import SUM_BLOCK, check_memory, tile_width
 RANKED_AT_ONCE = 1 << 28  # bytes of scores on the device
 PER_SCORE = 16  # bytes: the score and its item, and the same again to sort them
 
-wp.config.log_level = wp.LOG_WARNING
-
 
 def count_gpus() -> int:
     return int(wp.get_cuda_device_count())

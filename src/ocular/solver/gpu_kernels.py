@@ -18,6 +18,8 @@ import warp as wp
 from ocular.solver.devices import SUM_BLOCK, TILE
 from ocular.solver.objective import MAX_STEP, MIN_CURVATURE, MIN_STEP, RESOLUTION
 
+wp.config.log_level = wp.LOG_WARNING
+
 COLUMNS = 8  # of each thread at most: with more of them a row would not fit into the registers
 MOST_THREADS = 1024  # in a block
 NOT_OFFERED = wp.constant(1.0)  # as a key among negated affinities: after all of them
@@ -122,7 +124,11 @@ def row_kernels(width: int) -> RowKernels:
     """Compiled when they are first launched, and kept in Warp's cache on disk."""
     threads = block_threads(width)
     row_kernel = wp.kernel(
-        module="unique", module_options={"block_dim": threads}, enable_backward=False, grid_stride=False
+        module="unique",
+        module_options={"block_dim": threads},
+        launch_bounds=threads,  # the registers of a block must fit into those of a multiprocessor
+        enable_backward=False,
+        grid_stride=False,
     )
 
     @wp.func
