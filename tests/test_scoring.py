@@ -13,6 +13,7 @@ from ocular.data.interactions import Adjacency
 from ocular.scoring import Scorer, nearest
 
 N_USERS, N_ITEMS, K = 150, 45, 6
+DEVICES = ["cpu", "warp-cpu"]
 
 
 def eighths(shape: tuple[int, ...], density: float, seed: int) -> NDArray[np.float32]:
@@ -28,8 +29,8 @@ OWNED = Interactions.from_matrix(random_matrix(N_USERS, N_ITEMS, 0.15, seed=4)).
 POPULARITY = np.random.default_rng(5).integers(0, 6, N_ITEMS)  # many ties
 
 
-def scorer(base: NDArray[np.float32] = BASE, n_threads: int = 1) -> Scorer:
-    return Scorer(sp.csr_array(ITEMS), base, POPULARITY, n_threads)
+def scorer(base: NDArray[np.float32] = BASE, n_threads: int = 1, device: str = "cpu") -> Scorer:
+    return Scorer(sp.csr_array(ITEMS), base, POPULARITY, n_threads, device)
 
 
 def dense_top(
@@ -50,9 +51,12 @@ def dense_top(
 @pytest.mark.parametrize("owned", [None, OWNED], ids=["all", "not-owned"])
 @pytest.mark.parametrize("base", [BASE, np.zeros(N_ITEMS, np.float32)], ids=["item-bias", "no-bias"])
 @pytest.mark.parametrize("some", [False, True], ids=["any-item", "some-items"])
-def test_top_is_that_of_dense_scores(n: int, owned: Adjacency | None, base: NDArray[np.float32], some: bool) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+def test_top_is_that_of_dense_scores(
+    n: int, owned: Adjacency | None, base: NDArray[np.float32], some: bool, device: str
+) -> None:
     allowed = np.random.default_rng(6).random(N_ITEMS) < 0.5 if some else np.ones(N_ITEMS, dtype=bool)
-    ids, scores = scorer(base).top(sp.csr_array(USERS), owned, n, allowed if some else None)
+    ids, scores = scorer(base, device=device).top(sp.csr_array(USERS), owned, n, allowed if some else None)
     expected_ids, expected_scores = dense_top(USERS, base, owned, n, allowed)
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -69,10 +73,11 @@ def test_scores_of_fitted_sizes_agree_with_dense_scores() -> None:
     np.testing.assert_allclose(scores, np.take_along_axis(truth, ids.astype(np.int64), axis=1), rtol=1e-5)
 
 
-def test_users_without_memberships_get_what_is_popular() -> None:
+@pytest.mark.parametrize("device", DEVICES)
+def test_users_without_memberships_get_what_is_popular(device: str) -> None:
     nobody = sp.csr_array((3, K), dtype=np.float32)
     owned = Adjacency(np.array([0, 0, 2, 2]), np.array([0, 1], dtype=np.int32))
-    ids, scores = scorer(np.zeros(N_ITEMS, np.float32)).top(nobody, owned, N_ITEMS)
+    ids, scores = scorer(np.zeros(N_ITEMS, np.float32), device=device).top(nobody, owned, N_ITEMS)
     popular = np.lexsort((np.arange(N_ITEMS), -POPULARITY))
     np.testing.assert_array_equal(ids[0], popular)
     np.testing.assert_array_equal(ids[1], [*popular[popular > 1], -1, -1])
@@ -81,8 +86,9 @@ def test_users_without_memberships_get_what_is_popular() -> None:
     assert np.isnan(scores[1, -2:]).all()
 
 
-def test_nothing_allowed_gives_nothing() -> None:
-    ids, scores = scorer().top(sp.csr_array(USERS), OWNED, 4, np.zeros(N_ITEMS, dtype=bool))
+@pytest.mark.parametrize("device", DEVICES)
+def test_nothing_allowed_gives_nothing(device: str) -> None:
+    ids, scores = scorer(device=device).top(sp.csr_array(USERS), OWNED, 4, np.zeros(N_ITEMS, dtype=bool))
     assert (ids == -1).all()
     assert np.isnan(scores).all()
 
@@ -105,8 +111,9 @@ def test_any_number_of_threads_gives_the_same_answer(n_threads: int) -> None:
     assert one[1].tobytes() == many[1].tobytes()
 
 
-def test_no_users_give_no_rows() -> None:
-    ids, scores = scorer().top(sp.csr_array((0, K), dtype=np.float32), None, 5)
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_users_give_no_rows(device: str) -> None:
+    ids, scores = scorer(device=device).top(sp.csr_array((0, K), dtype=np.float32), None, 5)
     assert ids.shape == scores.shape == (0, 5)
 
 

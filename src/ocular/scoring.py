@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
+from ocular.solver.devices import rank_rows
 from ocular.solver.pool import RowPool
 
 OWNED = np.float32(-1)  # below every affinity
@@ -23,7 +24,12 @@ class Scorer:
     """Ranks the items of a fitted model for users given by their membership rows."""
 
     def __init__(
-        self, item_factors: sp.csr_array, item_base: NDArray[np.float32], popularity: NDArray[np.int64], n_threads: int
+        self,
+        item_factors: sp.csr_array,
+        item_base: NDArray[np.float32],
+        popularity: NDArray[np.int64],
+        n_threads: int,
+        device: str = "cpu",
     ) -> None:
         """item_base is added to every affinity with that item; popularity breaks ties."""
         # items by falling popularity: among equal scores the more popular one then simply comes first
@@ -34,7 +40,7 @@ class Scorer:
         # indices without a sign, which Numba would look at
         self._members = members.indptr.astype(np.int64), members.indices.astype(np.uint32), members.data
         self._base = item_base[self._order]
-        self._n_threads = n_threads
+        self._n_threads, self._device = n_threads, device
 
     def top(
         self,
@@ -55,11 +61,15 @@ class Scorer:
         if owned is None:
             owned = Adjacency(np.zeros(n_rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
         open_items = np.ones(n_items, dtype=np.bool_) if allowed is None else allowed[self._order]
-        with RowPool(self._n_threads if n_rows > 64 else 1) as pool:
-            pool.run(
-                _rank, rows, rows.indptr, rows.indices, users.data, *self._members, self._base, self._place,
-                owned.indptr, owned.indices, open_items, ids, scores,
-            )  # fmt: skip
+        arrays = (
+            rows.indptr, rows.indices, users.data, *self._members, self._base, self._place, owned.indptr, owned.indices,
+            open_items, ids, scores,
+        )  # fmt: skip
+        if self._device == "cpu":
+            with RowPool(self._n_threads if n_rows > 64 else 1) as pool:
+                pool.run(_rank, rows, *arrays)
+        else:
+            rank_rows(self._device, *arrays)
         found = ids >= 0
         ids[found] = self._order[ids[found]]
         return ids, scores

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--tol", default=1e-4, show_default=True, help="Stop at this relative decrease of the objective.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the start.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
+@click.option("--device", default="cpu", show_default=True, help="Of cpu, cuda, cuda:N, auto: where to fit.")
 @click.option("--no-calibration", is_flag=True, help="Skip the second fit, which finds out what confidences are worth.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
@@ -54,6 +55,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         bias=options["bias"],
         max_iter=options["max_iter"],
         tol=options["tol"],
+        device=options["device"],
         n_threads=options["threads"],
         random_state=options["seed"],
         verbose=sys.stderr.isatty(),

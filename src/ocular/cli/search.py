@@ -37,6 +37,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--points", type=int, metavar="N", help="Draw so many points of the grid; for random and halving.")
 @click.option("--warm-start", is_flag=True, help="Start each λ from the next larger one: faster, less exact.")
 @click.option("--jobs", default=1, show_default=True, help="Processes, of one thread each.")
+@click.option("--devices", metavar="D,D", help="GPUs such as cuda:0,cuda:1, a process for each, instead of --jobs.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the folds, of the points drawn and of the starts.")
 @click.option("--results", type=PATH, help="File that keeps what is finished; the same command goes on from it.")
 @click.option("--plot", type=PATH, help="Heat map to write: PNG, SVG or PDF.")
@@ -60,6 +61,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     from ocular.artifact import check_target
     from ocular.evaluation.search import Grid
     from ocular.evaluation.search import search as measure_points
+    from ocular.solver.devices import find_device
     from ocular.storage import check_writable
 
     grid = Grid(
@@ -77,6 +79,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     if refit is not None:
         check_target(refit)
         check_writable(refit)
+    devices = None if options["devices"] is None else [find_device(name) for name in options["devices"].split(",")]
     history = read_history(source, options)
     try:
         found = measure_points(
@@ -89,6 +92,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
             n_points=options["points"],
             seed=options["seed"],
             n_jobs=options["jobs"],
+            devices=devices,
             results=results,
             warm_start=options["warm_start"],
             progress=True,
@@ -112,16 +116,16 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
         click.echo(f"heat map in {plot}", err=True)
     if refit is not None:
         with redirect_stdout(sys.stderr):  # stdout is for the table
-            refit_best(found.best.point, history, options["seed"], refit)
+            refit_best(found.best.point, history, options["seed"], refit, devices[0] if devices else "cpu")
 
 
-def refit_best(point: Point, history: Any, seed: int, folder: Path) -> None:
+def refit_best(point: Point, history: Any, seed: int, folder: Path, device: str) -> None:
     """Fit to all purchases, find out what confidences are worth, save."""
     from dataclasses import asdict
 
     from ocular.model import OCuLaR
 
-    model = OCuLaR(**asdict(point), random_state=seed)
+    model = OCuLaR(**asdict(point), random_state=seed, device=device)
     fit_and_report(model, history)
     if not model.interrupted_:
         calibrate_and_report(model)

@@ -256,9 +256,7 @@ def fold_in(
     return rows
 
 
-def fold_in_start(
-    positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig
-) -> NDArray[np.float32]:
+def fold_in_start(positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig) -> NDArray[np.float32]:
     """The sum of what each new user owns, scaled to a mean affinity of 1 with it."""
     K = config.n_coclusters
     rows = np.zeros((len(positives), config.width), dtype=np.float32)

@@ -23,7 +23,7 @@ from ocular.solver.config import Backend, FitConfig
 NAMES = re.compile(r"cpu|auto|warp-cpu|cuda(:\d+)?")  # warp-cpu: the GPU's kernels on the CPU, for tests
 TILE = 32  # columns on a GPU are padded with zeros to a multiple of this, so that each row is whole cache lines
 SUM_BLOCK = 1024  # rows whose columns are added up by one thread each
-MOST_POSITIVES = 2**31 - 1  # positions in the lists of positives have 32 bits there
+MOST_POSITIVES = 2**31 - 8  # positions in the lists of positives have 32 bits there, and are taken four at a time
 
 
 def find_device(device: object) -> str:
@@ -38,9 +38,10 @@ def find_device(device: object) -> str:
     if device.startswith("cuda"):
         number, n = int(device.partition(":")[2] or 0), _count_gpus()
         if number >= n:
+            there = f"{n} of them" if n else "none"
             raise ConfigError(
-                f"expected a CUDA device for device={device!r}, got {n} of them; check that nvidia-smi lists it, or use "
-                "device='cpu'"
+                f"expected device to be a CUDA device that nvidia-smi lists, got {device!r} where there is {there}; "
+                "use cpu, or install the driver of the GPU"
             )
         return f"cuda:{number}"
     if device == "warp-cpu":
@@ -52,9 +53,7 @@ def open_backend(device: str, interactions: Interactions, config: FitConfig) -> 
     """What runs the sweeps. Too little memory on a GPU is refused here, before anything is copied."""
     found = find_device(device)
     backend: Backend = (
-        cpu.CpuBackend(interactions, config)
-        if found == "cpu"
-        else _gpu().GpuBackend(interactions, config, found)
+        cpu.CpuBackend(interactions, config) if found == "cpu" else _gpu().GpuBackend(interactions, config, found)
     )
     return backend
 
@@ -84,9 +83,9 @@ def estimate_bytes(n_users: int, n_items: int, nnz: int, n_coclusters: int, *, b
     """
     Memory that a fit takes on a GPU: O(max(nnz, n_users · K, n_items · K)).
 
-    8 bytes a positive: its index in both orientations. 4 bytes a membership, with K (and two columns for biases) rounded up
-    to a multiple of 32. 24 bytes a row: the end of its list, its place in the order, its weight, its step, its value.
-    The sums of the columns: 16 bytes for each 1024 rows of the larger side, and 24.
+    8 bytes a positive: its index in both orientations. 4 bytes a membership, with K (and two columns for biases)
+    rounded up to a multiple of 32. 24 bytes a row: the end of its list, its place in the order, its weight, its step
+    and its value. For each column 16 bytes a 1024 rows of the larger side, and 24: sums, penalties, what may move.
 
     >>> estimate_bytes(480_189, 17_770, 100_480_507, 200) < 2.7e9  # Netflix
     True
@@ -102,17 +101,17 @@ def check_memory(device: str, available: float, interactions: Interactions, conf
     needed = estimate_bytes(*size, config.n_coclusters, bias=config.bias)
     if interactions.nnz > MOST_POSITIVES:
         raise ConfigError(
-            f"expected at most {MOST_POSITIVES:,} positives on {device}, got {interactions.nnz:,}; use device='cpu'"
+            f"expected at most {MOST_POSITIVES:,} positives on {device}, got {interactions.nnz:,}; use the device cpu"
         )
     if needed <= available:
         return
     without = estimate_bytes(*size, 0)
     tiles = int((available - without) // (estimate_bytes(*size, TILE) - without))
     largest = tiles * TILE - 2 * config.bias
-    remedy = f"use n_coclusters={largest} or fewer, or device='cpu'" if largest > 0 else "use device='cpu'"
+    remedy = f"at most {largest} for n_coclusters, or the device cpu" if largest > 0 else "the device cpu"
     raise ConfigError(
-        f"expected a fit that takes at most the {available / 1e9:.2f} GB free on {device}, got one of "
-        f"{needed / 1e9:.2f} GB with n_coclusters={config.n_coclusters}; {remedy}"
+        f"expected a fit within the {available / 1e9:.2f} GB that are free on {device}, got {needed / 1e9:.2f} GB for "
+        f"{config.n_coclusters} co-clusters; use {remedy}"
     )
 
 
@@ -132,5 +131,5 @@ def _gpu() -> Any:
         if error.name != "warp":
             raise
         raise MissingExtraError(
-            "expected NVIDIA Warp for a GPU, got none; pip install 'ocular-rec[gpu]', or use device='cpu'"
+            "a GPU needs NVIDIA Warp; install it with: pip install 'ocular-rec[gpu]', or use the device cpu"
         ) from None

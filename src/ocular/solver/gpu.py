@@ -145,7 +145,7 @@ class GpuBackend:
         return float(wp.utils.array_sum(users.values)) + self._bias * self._n_unknown + penalty
 
     def _updated_bias(self) -> float:
-        """One EM step of the overall bias, as in `objective.updated_bias`; the users' values are free until they step."""
+        """One EM step of the overall bias, as in `objective.updated_bias`; the users' values are not needed then."""
         users, items = self._users, self._items
         self._device.launch_rows(
             self._device.kernels.sum_inverse_probabilities, users, users.rows, items.rows, users.indptr, users.indices,
@@ -155,11 +155,15 @@ class GpuBackend:
         return self._bias * inverse / self._n_pairs if self._n_pairs else self._bias
 
     def state(self) -> State:
-        arrays = (
-            side.numpy()[..., : self._config.width].copy() if side.ndim == 2 else side.numpy().copy()
-            for side in (self._users.rows, self._items.rows, self._users.steps, self._items.steps)
+        users, items, width = self._users, self._items, self._config.width
+        return State(
+            users.rows.numpy()[:, :width].copy(),
+            items.rows.numpy()[:, :width].copy(),
+            users.steps.numpy().copy(),
+            items.steps.numpy().copy(),
+            self._bias,
+            self._history,
         )
-        return State(*arrays, bias=self._bias, history=self._history)
 
     def close(self) -> None:
         del self._device, self._users, self._items  # and with them the memory

@@ -9,7 +9,6 @@ bytes. On Warp's CPU device a block is one thread that has all columns; the code
 docs/gpu.md says how this maps to the hardware.
 """
 
-# ruff: noqa: UP037  annotations are read by Warp
 from functools import cache
 from typing import Any, NamedTuple
 
