@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from support import random_matrix
+from support import DEVICES, random_matrix
 
 from ocular import Interactions
 from ocular.data.interactions import Adjacency
 from ocular.scoring import Scorer, nearest
 
 N_USERS, N_ITEMS, K = 150, 45, 6
-DEVICES = ["cpu", "warp-cpu"]
 
 
 def eighths(shape: tuple[int, ...], density: float, seed: int) -> NDArray[np.float32]:
@@ -71,6 +70,20 @@ def test_scores_of_fitted_sizes_agree_with_dense_scores() -> None:
     truth = users.astype(np.float64) @ items.T.astype(np.float64) + BASE
     np.testing.assert_allclose(scores, np.sort(truth)[:, ::-1][:, :10], rtol=1e-5)
     np.testing.assert_allclose(scores, np.take_along_axis(truth, ids.astype(np.int64), axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_any_device_gives_the_same_bytes(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the same items: products and sums are rounded alike, in the same order."""
+    rng = np.random.default_rng(9)
+    users, items = (rng.gamma(0.5, 1.0, (n, K)) * (rng.random((n, K)) < 0.6) for n in (N_USERS, N_ITEMS))
+    users, items = sp.csr_array(users.astype(np.float32)), sp.csr_array(items.astype(np.float32))
+    expected = Scorer(items, BASE, POPULARITY, 1).top(users, OWNED, 12)
+    if device != "cpu":
+        monkeypatch.setattr("ocular.solver.gpu.RANKED_AT_ONCE", 16 * N_ITEMS * 40)  # users at a time
+    ids, scores = Scorer(items, BASE, POPULARITY, 1, device).top(users, OWNED, 12)
+    np.testing.assert_array_equal(ids, expected[0])
+    assert scores.tobytes() == expected[1].tobytes()
 
 
 @pytest.mark.parametrize("device", DEVICES)

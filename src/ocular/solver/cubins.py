@@ -40,10 +40,8 @@ def compile_kernels(n_coclusters: int, architectures: list[int], folder: Path) -
     for module in (kernel.module for kernel in kernels):  # the last one is that of all others too
         paths = wp.compile_aot_module(module, arch=architectures, module_dir=folder, use_ptx=False)
         for architecture, path in zip(architectures, paths, strict=True):
-            uses += [
-                KernelUse(name.partition("_cuda_kernel")[0].rpartition("_")[0].removeprefix("row_kernels__locals__"), architecture, *numbers)
-                for name, *numbers in read_cubin(path.read_bytes())
-            ]
+            found = read_cubin(path.read_bytes())
+            uses += [KernelUse(_kernel_name(name), architecture, *numbers) for name, *numbers in found]
     return uses
 
 
@@ -65,6 +63,11 @@ def read_cubin(cubin: bytes) -> Iterator[tuple[str, int, int, int]]:
         if kind == REGISTER_COUNT and f".text.{name}" in sections:
             shared = sections.get(f".nv.shared.{name}")
             yield name, registers, shared[5] if shared else 0, max(stacks)
+
+
+def _kernel_name(symbol: str) -> str:
+    """As it is called in gpu_kernels.py; Warp adds where it was defined, a hash and what it is."""
+    return symbol.removeprefix("row_kernels__locals__").partition("_cuda_kernel")[0].rpartition("_")[0]
 
 
 def _attributes(cubin: bytes, at: int, size: int) -> Iterator[tuple[int, int, int]]:

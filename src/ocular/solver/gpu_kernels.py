@@ -125,7 +125,8 @@ def row_kernels(width: int) -> RowKernels:
     row_kernel = wp.kernel(
         module="unique",
         module_options={"block_dim": threads},
-        launch_bounds=threads,  # the registers of a block must fit into those of a multiprocessor
+        # up to here a block fits into a multiprocessor with as many registers as the compiler likes
+        launch_bounds=threads if threads > 256 else None,
         enable_backward=False,
         grid_stride=False,
     )
