@@ -95,14 +95,12 @@ def estimate_bytes(n_users: int, n_items: int, nnz: int, n_coclusters: int, *, b
     return 8 * nnz + 24 * rows + 8 + width * (4 * rows + sums)
 
 
-def check_memory(device: str, available: float, interactions: Interactions, config: FitConfig) -> None:
-    """Raises where a fit does not fit into the memory that is free on a GPU, and says what would."""
-    size = *interactions.shape, interactions.nnz
+def check_memory(device: str, available: float, size: tuple[int, int, int], config: FitConfig) -> None:
+    """Raises where users, items and positives do not fit into the memory that is free, and says what would."""
+    nnz = size[-1]
     needed = estimate_bytes(*size, config.n_coclusters, bias=config.bias)
-    if interactions.nnz > MOST_POSITIVES:
-        raise ConfigError(
-            f"expected at most {MOST_POSITIVES:,} positives on {device}, got {interactions.nnz:,}; use the device cpu"
-        )
+    if nnz > MOST_POSITIVES:
+        raise ConfigError(f"expected at most {MOST_POSITIVES:,} positives on {device}, got {nnz:,}; use the device cpu")
     if needed <= available:
         return
     without = estimate_bytes(*size, 0)

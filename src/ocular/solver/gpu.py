@@ -16,6 +16,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
+from ocular.errors import ConfigError
 from ocular.solver import gpu_kernels
 from ocular.solver.config import Factors, FitConfig, State, padded, user_weights
 from ocular.solver.cpu import FOLD_IN_STEPS, FOLD_IN_TOLERANCE, fold_in_start
@@ -91,8 +92,8 @@ class Device:
         side.rows.assign(padded(rows, self.width))
         side.steps.assign(steps)
 
-    def step(self, side: Side, other: Any, other_weights: Any, bias: float, n_steps: int = 1) -> float:
-        """Line-searched steps for every row of a side, in place; returns the penalty of the other side's rows."""
+    def step(self, side: Side, other: Any, other_weights: Any, bias: float, n_steps: int = 1) -> None:
+        """Line-searched steps for every row of a side, in place; `penalties` gets those of the other side's rows."""
         config = self.config
         n_blocks = -(-other.shape[0] // SUM_BLOCK)
         sums, squares = self.sums[:n_blocks], self.squares[:n_blocks]
@@ -103,7 +104,6 @@ class Device:
             other_weights, self.ridge, side.free, config.background + bias, side.steps, side.values, config.beta,
             config.sigma, int(config.line_search == "scaled"), n_steps, FOLD_IN_TOLERANCE,
         )  # fmt: skip
-        return float(self.penalties.numpy().sum())
 
     def launch(self, kernel: Any, dim: Any, *arguments: Any) -> None:
         wp.launch(kernel, dim, list(arguments), device=self.name)
@@ -120,9 +120,9 @@ class GpuBackend:
     """Warp kernels on a device."""
 
     def __init__(self, interactions: Interactions, config: FitConfig, device: str) -> None:
-        check_memory(device, free_bytes(device), interactions, config)
         K = config.n_coclusters
         n_users, n_items = interactions.shape
+        check_memory(device, free_bytes(device), (n_users, n_items, interactions.nnz), config)
         weights = user_weights(interactions.by_user, n_items, config.relative)
         self._config = config
         self._device = Device(device, config, max(n_users, n_items))
@@ -141,8 +141,9 @@ class GpuBackend:
         if self._config.bias:
             self._bias = self._updated_bias()
         step(items, users.rows, users.weights, self._bias)
-        penalty = step(users, items.rows, items.weights, self._bias)
-        return float(wp.utils.array_sum(users.values)) + self._bias * self._n_unknown + penalty
+        step(users, items.rows, items.weights, self._bias)
+        likelihood = float(wp.utils.array_sum(users.values)) + self._bias * self._n_unknown
+        return likelihood + float(wp.utils.array_sum(self._device.penalties))
 
     def _updated_bias(self) -> float:
         """One EM step of the overall bias, as in `objective.updated_bias`; the users' values are not needed then."""
@@ -174,6 +175,7 @@ def fold_in(
 ) -> NDArray[np.float32]:
     """`cpu.fold_in` with all its steps in one launch."""
     n_items = len(item_factors)
+    check_memory(device, free_bytes(device), (len(positives), n_items, len(positives.indices)), config)
     there = Device(device, config, n_items)
     users = there.side(positives, user_weights(positives, n_items, config.relative), config.n_coclusters)
     there.fill(users, fold_in_start(positives, item_factors, config), np.ones(len(positives), dtype=np.float32))
@@ -196,9 +198,15 @@ def rank_rows(
     def put(array: NDArray[Any]) -> Any:
         return wp.array(array, device=name)
 
+    room = free_bytes(device) - 4 * table.shape[0] * n_items
+    if room < 2 * PER_SCORE * n_items:
+        raise ConfigError(
+            f"expected place for {table.shape[0]} × {n_items} memberships on {device}, got {room / 1e9:.2f} GB beside "
+            "them; use the device cpu"
+        )
     users = put(row_ptr), put(coclusters), put(strengths), put(table.toarray()), put(base), put(allowed)
     theirs = put(owned_ptr), put(owned), put(place)
-    most = max(1, RANKED_AT_ONCE // (PER_SCORE * n_items))
+    most = max(1, int(min(room / 2, RANKED_AT_ONCE)) // (PER_SCORE * n_items))
     for first in range(0, n_rows, most):
         shape = min(most, n_rows - first), n_items
         count = shape[0] * n_items
