@@ -27,12 +27,14 @@ from ocular.solver.config import FitConfig
 from ocular.solver.cubins import compile_kernels
 from ocular.solver.devices import estimate_bytes, find_device, open_backend, tile_width
 from ocular.solver.gpu import free_bytes
+from ocular.solver.gpu_kernels import block_threads
 from ocular.solver.initial import initial_state
 
 SWEEPS, NEAR = 30, (0.1, 0.01, 0.001)  # of the best objective, relative
 GRID, M = Grid((25, 50), (10.0, 30.0)), 50
 SIZES, ARCHITECTURES = (32, 100, 200, 256), [80, 90]
 NETFLIX = {"n_users": 480_189, "n_items": 17_770, "nnz": 100_480_507, "n_coclusters": 200}
+REGISTERS, BLOCKS = 65_536, 32  # of a multiprocessor of these architectures
 CARDS = {"T4": 320, "A10": 600, "RTX 4090": 1008, "A100 40 GB": 1555, "H100 SXM": 3350}  # GB/s in NVIDIA's data sheets
 NO_GPU = "no CUDA device: measured on Warp's CPU device, which says nothing about GPU speed"
 
@@ -123,19 +125,28 @@ def estimate_cards(tried: float) -> dict[str, Any]:
 
 
 def list_kernels(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    print("what the row update takes: registers of a thread, shared bytes of a block, stack bytes (none: no spills)\n\n"
+    print("the row update: registers of a thread, shared bytes of a block, stack bytes (none: no spills), and the rows "
+          "that are in flight on a multiprocessor\n\n"
           "| K | " + " | ".join(f"sm_{sm}" for sm in ARCHITECTURES) + " |\n| --- | --- | --- |")  # fmt: skip
     uses = []
     for K in sizes:
         with TemporaryDirectory() as folder:
             found = compile_kernels(K, ARCHITECTURES, Path(folder))
         uses += [{"K": K} | use._asdict() for use in found]
-        rows = [use for use in found if use.kernel == "update_rows"]
-        print(
-            f"| {K} | " + " | ".join(f"{use.registers}, {use.shared}, {use.stack}" for use in rows) + " |", flush=True
-        )
+        cells = [
+            f"{use.registers}, {use.shared}, {use.stack}; {rows_in_flight(use.registers, K)}"
+            for use in found
+            if use.kernel == "update_rows"
+        ]
+        print(f"| {K} | " + " | ".join(cells) + " |", flush=True)
     print()
     return uses
+
+
+def rows_in_flight(registers: int, K: int) -> int:
+    """As many blocks as the registers of a multiprocessor suffice for; a warp gets them in units of 256."""
+    warps = block_threads(tile_width(K)) // 32
+    return min(BLOCKS, REGISTERS // (-(-registers * 32 // 256) * 256) // warps)
 
 
 def main() -> None:

@@ -320,7 +320,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         owned = None
         if filter_already_liked_items:
             owned = self.interactions_.by_user.take(ids) if rows is None else rows
-        found, affinity = self._scorer.top(users, owned, int(N), self._allowed(items, filter_items))
+        allowed = self._allowed(items, filter_items)
+        found, affinity = self._scorer.top(users, owned, int(N), allowed, find_device(self.device))
         scores = -np.expm1(-(affinity + (bias[:, None] + self._base)))
         return (found[0], scores[0]) if np.ndim(userid) == 0 else (found, scores)
 
@@ -500,8 +501,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     @cached_property
     def _scorer(self) -> Scorer:
         popularity = self.interactions_.by_item.degrees
-        base = self.item_bias_.astype(np.float32)
-        return Scorer(self.item_factors_, base, popularity, self.config_.threads, find_device(self.device))
+        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, self.config_.threads)
 
     def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
         config, K = self.config_, self.config_.n_coclusters

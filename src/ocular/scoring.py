@@ -16,6 +16,7 @@ from ocular.solver.devices import rank_rows
 from ocular.solver.pool import RowPool
 
 OWNED = np.float32(-1)  # below every affinity
+FEW = 64  # rows that are ranked before other threads, or a GPU, have begun
 
 compiled = njit(nogil=True, cache=True)
 
@@ -24,12 +25,7 @@ class Scorer:
     """Ranks the items of a fitted model for users given by their membership rows."""
 
     def __init__(
-        self,
-        item_factors: sp.csr_array,
-        item_base: NDArray[np.float32],
-        popularity: NDArray[np.int64],
-        n_threads: int,
-        device: str = "cpu",
+        self, item_factors: sp.csr_array, item_base: NDArray[np.float32], popularity: NDArray[np.int64], n_threads: int
     ) -> None:
         """item_base is added to every affinity with that item; popularity breaks ties."""
         # items by falling popularity: among equal scores the more popular one then simply comes first
@@ -40,7 +36,7 @@ class Scorer:
         # indices without a sign, which Numba would look at
         self._members = members.indptr.astype(np.int64), members.indices.astype(np.uint32), members.data
         self._base = item_base[self._order]
-        self._n_threads, self._device = n_threads, device
+        self._n_threads = n_threads
 
     def top(
         self,
@@ -48,6 +44,7 @@ class Scorer:
         owned: Adjacency | None,
         n: int,
         allowed: NDArray[np.bool_] | None = None,
+        device: str = "cpu",
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """
         Item ids and affinities (without the user's own bias), best first, of each row of `users`.
@@ -65,11 +62,11 @@ class Scorer:
             rows.indptr, rows.indices, users.data, *self._members, self._base, self._place, owned.indptr, owned.indices,
             open_items, ids, scores,
         )  # fmt: skip
-        if self._device == "cpu":
-            with RowPool(self._n_threads if n_rows > 64 else 1) as pool:
+        if device == "cpu" or n_rows <= FEW:  # the answer has the same bytes
+            with RowPool(self._n_threads if n_rows > FEW else 1) as pool:
                 pool.run(_rank, rows, *arrays)
         else:
-            rank_rows(self._device, *arrays)
+            rank_rows(device, *arrays)
         found = ids >= 0
         ids[found] = self._order[ids[found]]
         return ids, scores

@@ -71,7 +71,7 @@ def fold_in(
 
 def rank_rows(device: str, *arrays: Any) -> None:
     """`scoring._rank` of all rows on a GPU."""
-    _gpu().rank_rows(find_device(device), *arrays)
+    _gpu().rank_rows(device, *arrays)
 
 
 def tile_width(columns: int) -> int:
