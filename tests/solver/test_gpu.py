@@ -106,6 +106,13 @@ def test_a_block_has_a_thread_for_every_eight_columns_and_whole_warps() -> None:
     ]
 
 
+def test_the_longest_rows_are_started_first() -> None:
+    backend: Any = open_backend("warp-cpu", DATA, FitConfig(3))
+    for side, positives in ((backend._users, DATA.by_user), (backend._items, DATA.by_item)):
+        assert (np.diff(positives.degrees[side.order.numpy()]) <= 0).all()
+    backend.close()
+
+
 @pytest.mark.parametrize("K", [32, 100, 200, 256])
 def test_kernels_compile_for_gpus_without_spilling(K: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from ocular.solver.cubins import compile_kernels
@@ -196,6 +203,7 @@ def test_a_model_can_be_copied_and_pickled_after_it_was_used() -> None:
         np.testing.assert_array_equal(other.recommend([0, 1])[0], expected)
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("changes", [{}, {"bias": True}, {"relative": True, "regularization": 20.0}])
 def test_fold_in_is_that_of_the_cpu(changes: dict[str, Any]) -> None:
     model = estimator(device="cpu", max_iter=60, **changes).fit(DATA)
@@ -330,16 +338,17 @@ def test_without_cuda_the_remedy_is_named(device: str, monkeypatch: pytest.Monke
     with pytest.raises(ConfigError) as caught:
         estimator(device=device).fit(DATA)
     assert str(caught.value) == (
-        f"expected device to be a CUDA device that nvidia-smi lists, got {device!r} where there is none; use cpu, or "
+        f"expected device to be a CUDA device that nvidia-smi lists, got {device!r} where there are none; use cpu, or "
         "install the driver of the GPU"
     )
     assert find_device("auto") == "cpu"
 
 
 def test_devices_have_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
     monkeypatch.setattr(devices, "_count_gpus", lambda: 2)
     assert [find_device(name) for name in ("auto", "cuda", "cuda:1")] == ["cuda:0", "cuda:0", "cuda:1"]
-    with pytest.raises(ConfigError, match="got 'cuda:2' where there is 2 of them"):
+    with pytest.raises(ConfigError, match="got 'cuda:2' where there are 2;"):
         find_device("cuda:2")
 
 
@@ -366,7 +375,7 @@ def test_a_fit_from_the_command_line(sales: Path, tmp_path: Path, monkeypatch: p
     refused = run("fit", sales, *options, "--device", "cuda")
     assert refused.returncode == 2
     assert len(refused.stderr.splitlines()) == 1
-    assert "got 'cuda' where there is none; use cpu" in refused.stderr
+    assert "got 'cuda' where there are none; use cpu" in refused.stderr
 
 
 def test_a_search_with_a_point_on_each_device(sales: Path) -> None:

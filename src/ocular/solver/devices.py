@@ -32,16 +32,15 @@ def find_device(device: object) -> str:
         raise ConfigError(f"expected device to be one of cpu, cuda, cuda:N, auto, got {device!r}")
     if device == "auto":
         try:
-            return "cuda:0" if _count_gpus() else "cpu"
+            return "cuda:0" if _has_driver() and _count_gpus() else "cpu"
         except MissingExtraError:
             return "cpu"
     if device.startswith("cuda"):
         number, n = int(device.partition(":")[2] or 0), _count_gpus()
         if number >= n:
-            there = f"{n} of them" if n else "none"
             raise ConfigError(
-                f"expected device to be a CUDA device that nvidia-smi lists, got {device!r} where there is {there}; "
-                "use cpu, or install the driver of the GPU"
+                f"expected device to be a CUDA device that nvidia-smi lists, got {device!r} where there are "
+                f"{n or 'none'}; use cpu, or install the driver of the GPU"
             )
         return f"cuda:{number}"
     if device == "warp-cpu":
@@ -115,11 +114,15 @@ def check_memory(device: str, available: float, size: tuple[int, int, int], conf
 
 def _count_gpus() -> int:
     gpu = _gpu()
+    return int(gpu.count_gpus()) if _has_driver() else 0  # Warp would say in its own words that there is no driver
+
+
+def _has_driver() -> bool:
     try:
         ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     except OSError:
-        return 0  # no driver; Warp would say so by itself, in words of its own
-    return int(gpu.count_gpus())
+        return False
+    return True
 
 
 def _gpu() -> Any:
