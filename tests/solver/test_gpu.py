@@ -131,6 +131,16 @@ def test_kernels_compile_for_gpus_without_spilling(K: int, tmp_path: Path, capsy
         assert use.shared <= 4096  # of 100 KB and more: registers decide how many blocks run at a time
 
 
+def test_scores_are_rounded_on_a_gpu_as_on_the_cpu(tmp_path: Path) -> None:
+    """A fused multiply-add has other last digits, and ties would no longer be ties."""
+    from ocular.solver.gpu_kernels import score_rows
+
+    (path,) = wp.compile_aot_module(score_rows.module, arch=[80], module_dir=tmp_path, use_ptx=True)
+    code = path.read_bytes()
+    assert b"mul.rn.f32" in code
+    assert b"fma.rn.f32" not in code
+
+
 def test_a_spill_would_be_seen(tmp_path: Path) -> None:
     """A kernel with an array that is too large for registers has a stack."""
     from ocular.solver.cubins import read_cubin
