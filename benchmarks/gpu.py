@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import warp as wp
 from common import add_data_option, movielens_1m, parser, save, seconds
 from roofline import trials
 
@@ -165,6 +166,7 @@ def main() -> None:
         config = FitConfig(100, init="overlap", seed=0)
     results = {
         "device": device,
+        "card": wp.get_device(device.removeprefix("warp-")).name,
         "note": NO_GPU if device == "warp-cpu" else None,
         "data": str(data),
         "K": config.n_coclusters,

@@ -58,23 +58,21 @@ class Device:
         self.config = config
         self.width = tile_width(config.n_coclusters + 2 * config.bias)
         self.kernels = gpu_kernels.row_kernels(self.width)
-        self.ridge = self.put(np.where(np.arange(self.width) < config.n_coclusters, config.regularization, 0.0))
+        self.members = np.arange(self.width) < config.n_coclusters  # columns that are memberships
+        self.ridge = self.put(config.regularization * self.members.astype(np.float32))
         blocks = -(-most_rows // SUM_BLOCK), self.width
         self.sums, self.squares = self.empty(blocks, wp.float64), self.empty(blocks, wp.float64)
         self.total = self.empty(self.width, wp.float32)
         self.penalties = self.empty(self.width, wp.float64)
 
     def put(self, array: NDArray[Any]) -> Any:
-        if array.dtype == np.float64:
-            array = array.astype(np.float32)
         return wp.array(array, device=self.name)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         return wp.empty(shape, dtype=dtype, device=self.name)
 
     def side(self, positives: Adjacency, weights: NDArray[np.float32], bias_column: int) -> Side:
-        n = len(positives)
-        free = np.arange(self.width) < self.config.n_coclusters
+        n, free = len(positives), self.members.copy()
         if self.config.bias:
             free[bias_column] = True
         return Side(
@@ -167,7 +165,8 @@ class GpuBackend:
         )
 
     def close(self) -> None:
-        del self._device, self._users, self._items  # and with them the memory
+        for name in ("_device", "_users", "_items"):
+            self.__dict__.pop(name, None)  # and with it the memory
 
 
 def fold_in(
