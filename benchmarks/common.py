@@ -53,7 +53,8 @@ def machine() -> dict[str, Any]:
     if info.exists():
         cpu = next((line.partition(": ")[2] for line in info.read_text().splitlines() if "model name" in line), cpu)
     return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version()} | {
-        name: _version(name) for name in ("ocular-rec", "numpy", "scipy", "numba", "implicit", "cornac", "lenskit")
+        name: _version(name)
+        for name in ("ocular-rec", "numpy", "scipy", "numba", "implicit", "cornac", "lenskit", "warp-lang")
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,10 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from ocular import OCuLaR
@@ -21,6 +24,10 @@ from ocular.solver import objective
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
 
 Array = NDArray[np.float64]
+
+needs_warp = pytest.mark.skipif(find_spec("warp") is None, reason="needs NVIDIA Warp: pip install 'ocular-rec[gpu]'")
+# the second has the GPU's kernels, and needs no GPU
+DEVICES = [pytest.param("cpu"), pytest.param("warp-cpu", marks=needs_warp)]
 
 LEARNED = ("user_factors_", "item_factors_", "user_bias_", "item_bias_", "bias_", "history_")
 
@@ -108,6 +115,16 @@ def all_pairs(model: OCuLaR) -> Array:
     """Every probability of a model, users × items."""
     n_users, n_items = model.interactions_.shape
     return model.predict_proba(np.arange(n_users)[:, None], np.arange(n_items))
+
+
+def public_set(name: str) -> Path:
+    """The folder of a public data set; without it the test is skipped."""
+    folder = os.environ.get("OCULAR_DATA")
+    if not folder:
+        pytest.skip("OCULAR_DATA does not name the folder of the public data sets")
+    if not (Path(folder) / name).is_dir():
+        pytest.skip(f"{name} is not in OCULAR_DATA")
+    return Path(folder) / name
 
 
 def start_python(code: str, *arguments: object) -> subprocess.Popen[str]:

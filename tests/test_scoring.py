@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from support import random_matrix
+from support import DEVICES, random_matrix
 
 from ocular import Interactions
 from ocular.data.interactions import Adjacency
@@ -50,9 +50,12 @@ def dense_top(
 @pytest.mark.parametrize("owned", [None, OWNED], ids=["all", "not-owned"])
 @pytest.mark.parametrize("base", [BASE, np.zeros(N_ITEMS, np.float32)], ids=["item-bias", "no-bias"])
 @pytest.mark.parametrize("some", [False, True], ids=["any-item", "some-items"])
-def test_top_is_that_of_dense_scores(n: int, owned: Adjacency | None, base: NDArray[np.float32], some: bool) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+def test_top_is_that_of_dense_scores(
+    n: int, owned: Adjacency | None, base: NDArray[np.float32], some: bool, device: str
+) -> None:
     allowed = np.random.default_rng(6).random(N_ITEMS) < 0.5 if some else np.ones(N_ITEMS, dtype=bool)
-    ids, scores = scorer(base).top(sp.csr_array(USERS), owned, n, allowed if some else None)
+    ids, scores = scorer(base).top(sp.csr_array(USERS), owned, n, allowed if some else None, device)
     expected_ids, expected_scores = dense_top(USERS, base, owned, n, allowed)
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_array_equal(scores, expected_scores)
@@ -69,6 +72,21 @@ def test_scores_of_fitted_sizes_agree_with_dense_scores() -> None:
     np.testing.assert_allclose(scores, np.take_along_axis(truth, ids.astype(np.int64), axis=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_any_device_gives_the_same_bytes(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the same items: products and sums are rounded alike, in the same order."""
+    rng = np.random.default_rng(9)
+    users, items = (rng.gamma(0.5, 1.0, (n, K)) * (rng.random((n, K)) < 0.6) for n in (N_USERS, N_ITEMS))
+    users[:20] = 0.0  # what is popular, for them
+    users, items = sp.csr_array(users.astype(np.float32)), sp.csr_array(items.astype(np.float32))
+    expected = Scorer(items, BASE, POPULARITY, 1).top(users, OWNED, 12)
+    if device != "cpu":
+        monkeypatch.setattr("ocular.solver.gpu.RANKED_AT_ONCE", 16 * N_ITEMS * 40)  # users at a time
+    ids, scores = Scorer(items, BASE, POPULARITY, 1).top(users, OWNED, 12, device=device)
+    np.testing.assert_array_equal(ids, expected[0])
+    assert scores.tobytes() == expected[1].tobytes()
+
+
 def test_users_without_memberships_get_what_is_popular() -> None:
     nobody = sp.csr_array((3, K), dtype=np.float32)
     owned = Adjacency(np.array([0, 0, 2, 2]), np.array([0, 1], dtype=np.int32))
@@ -81,8 +99,9 @@ def test_users_without_memberships_get_what_is_popular() -> None:
     assert np.isnan(scores[1, -2:]).all()
 
 
-def test_nothing_allowed_gives_nothing() -> None:
-    ids, scores = scorer().top(sp.csr_array(USERS), OWNED, 4, np.zeros(N_ITEMS, dtype=bool))
+@pytest.mark.parametrize("device", DEVICES)
+def test_nothing_allowed_gives_nothing(device: str) -> None:
+    ids, scores = scorer().top(sp.csr_array(USERS), OWNED, 4, np.zeros(N_ITEMS, dtype=bool), device)
     assert (ids == -1).all()
     assert np.isnan(scores).all()
 

@@ -37,7 +37,7 @@ from ocular.explain.reasons import Explanation, Reasons, memberships
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
-from ocular.solver.cpu import CpuBackend, fold_in
+from ocular.solver.devices import find_device, fold_in, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.initial import initial_state
 from ocular.solver.progress import Progress
@@ -83,8 +83,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         search at beta with the plain gradient, as published.
     min_value : float, optional
         Entries of X of at least this value are positives. Without it X must hold only 0 and 1.
-    device : {"cpu"}
-        Where sweeps run.
+    device : {"cpu", "cuda", "cuda:N", "auto"}
+        Where sweeps, fold-ins and rankings run; "auto" is a GPU where there is one and NVIDIA Warp is installed. See
+        docs/gpu.md. What is saved does not depend on it.
     n_threads : int, optional
         All cores by default. The result has the same bytes for any number.
     random_state : int, RandomState or None
@@ -185,7 +186,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         given = None if isinstance(self.init, str) else given_start(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
-        backend = CpuBackend(interactions, config)
+        backend = open_backend(self.device, interactions, config)
         try:
             with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
                 result = run_fit(
@@ -245,8 +246,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def config(self) -> FitConfig:
         """The parameters as the solver takes them; raises ConfigError where one makes no sense."""
-        if self.device != "cpu":
-            raise ConfigError(f"expected device 'cpu', got {self.device!r}")
+        find_device(self.device)
         least = self.min_value
         if least is not None and not (isinstance(least, int | float | np.number) and np.isfinite(least)):
             raise ConfigError(f"expected min_value to be a number or None, got {least!r}")
@@ -324,7 +324,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         owned = None
         if filter_already_liked_items:
             owned = self.interactions_.by_user.take(ids) if rows is None else rows
-        found, affinity = self._scorer.top(users, owned, int(N), self._allowed(items, filter_items))
+        allowed = self._allowed(items, filter_items)
+        found, affinity = self._scorer.top(users, owned, int(N), allowed, find_device(self.device))
         scores = -np.expm1(-(affinity + (bias[:, None] + self._base)))
         return (found[0], scores[0]) if np.ndim(userid) == 0 else (found, scores)
 
@@ -513,7 +514,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
         config, K = self.config_, self.config_.n_coclusters
-        users = fold_in(rows, self._working_items, config, self.bias_)
+        users = fold_in(self.device, rows, self._working_items, config, self.bias_)
         bias = BIAS_COLUMN * users[:, K] if config.bias else np.zeros(len(rows), dtype=np.float32)
         return sp.csr_array(users[:, :K]), bias
 

@@ -12,9 +12,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
+from ocular.solver.devices import rank_rows
 from ocular.solver.pool import RowPool
 
 OWNED = np.float32(-1)  # below every affinity
+FEW = 64  # rows that are ranked before other threads, or a GPU, have begun
 
 compiled = njit(nogil=True, cache=True)
 
@@ -42,6 +44,7 @@ class Scorer:
         owned: Adjacency | None,
         n: int,
         allowed: NDArray[np.bool_] | None = None,
+        device: str = "cpu",
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """
         Item ids and affinities (without the user's own bias), best first, of each row of `users`.
@@ -55,11 +58,15 @@ class Scorer:
         if owned is None:
             owned = Adjacency(np.zeros(n_rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
         open_items = np.ones(n_items, dtype=np.bool_) if allowed is None else allowed[self._order]
-        with RowPool(self._n_threads if n_rows > 64 else 1) as pool:
-            pool.run(
-                _rank, rows, rows.indptr, rows.indices, users.data, *self._members, self._base, self._place,
-                owned.indptr, owned.indices, open_items, ids, scores,
-            )  # fmt: skip
+        arrays = (
+            rows.indptr, rows.indices, users.data, *self._members, self._base, self._place, owned.indptr, owned.indices,
+            open_items, ids, scores,
+        )  # fmt: skip
+        if device == "cpu" or n_rows <= FEW:  # the answer has the same bytes
+            with RowPool(self._n_threads if n_rows > FEW else 1) as pool:
+                pool.run(_rank, rows, *arrays)
+        else:
+            rank_rows(device, *arrays)
         found = ids >= 0
         ids[found] = self._order[ids[found]]
         return ids, scores

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support import public_set
 
 from ocular.data.datasets import citeulike, movielens, netflix, online_retail
 from ocular.data.interactions import Interactions
@@ -329,24 +329,10 @@ class TestOnlineRetail:
         assert message.startswith("expected online_retail.csv or a folder with it, got ")
 
 
-@pytest.fixture
-def data() -> Path:
-    folder = os.environ.get("OCULAR_DATA")
-    if not folder:
-        pytest.skip("OCULAR_DATA does not name the folder of the public data sets")
-    return Path(folder)
-
-
-def real(folder: Path) -> Path:
-    if not folder.is_dir():
-        pytest.skip(f"{folder.name} is not in OCULAR_DATA")
-    return folder
-
-
 @pytest.mark.data
 class TestRealData:
-    def test_movielens_1m(self, data: Path) -> None:
-        folder = real(data / "movielens-1m")
+    def test_movielens_1m(self) -> None:
+        folder = public_set("movielens-1m")
         history = movielens(folder)
         assert history.nnz == 836_478
         assert movielens(folder, min_rating=1).shape == (6_040, 3_706)
@@ -357,16 +343,16 @@ class TestRealData:
         assert np.isnat(history.purchases.time).sum() == 836_478 - 712_526  # type: ignore[union-attr]
         assert set(history.user_attributes["gender"]) == {"F", "M"}
 
-    def test_citeulike(self, data: Path) -> None:
-        history = citeulike(real(data / "citeulike-a"))
+    def test_citeulike(self) -> None:
+        history = citeulike(public_set("citeulike-a"))
         assert history.shape == (5_551, 16_980)
         assert history.nnz == 204_986
         assert history.item_labels[0] == "The metabolic world of Escherichia coli is not small"
         assert len(set(history.item_labels)) == 16_980
 
-    def test_online_retail(self, data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_online_retail(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.INFO, "ocular"):
-            history = online_retail(real(data / "online-retail"))
+            history = online_retail(public_set("online-retail"))
         assert "from GitHub allanvc/onlineretail" in caplog.text
         assert "left out 9,288 rows (cancelled)" in caplog.text
         assert history.shape == (4_334, 3_659)

@@ -14,19 +14,30 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import consensus_score
-from support import Array, distance, parameters_of, random_matrix, reference_sweeps, start_python, true_objective
+from support import (
+    Array,
+    distance,
+    needs_warp,
+    parameters_of,
+    random_matrix,
+    reference_sweeps,
+    start_python,
+    true_objective,
+)
 
 from ocular import Interactions
 from ocular.data.synthetic import Planted, skewed
 from ocular.explain.coclusters import find_members
 from ocular.solver.config import Backend, FitConfig, State
 from ocular.solver.cpu import CpuBackend
+from ocular.solver.devices import open_backend
 from ocular.solver.initial import initial_state
 from ocular.solver.objective import Parameters
 
 BACKENDS = [
     pytest.param(partial(CpuBackend, sparse=0.0), id="cpu"),
     pytest.param(partial(CpuBackend, sparse=np.inf), id="cpu-sparse"),  # from the first sweep
+    pytest.param(partial(open_backend, "warp-cpu"), id="warp-cpu", marks=needs_warp),  # the GPU's kernels
 ]
 
 Run = Callable[..., State]  # run(interactions, config, sweeps) -> the state after so many sweeps
@@ -132,6 +143,15 @@ def test_sweeps_are_those_of_the_oracle_for_rows_longer_than_a_block(run: Run) -
     """Kernels take neighbours in blocks: rows of few to 200 positives cover every remainder."""
     chances = np.linspace(0.01, 1.0, 200)[:, None]
     R = (np.random.default_rng(0).random((200, 200)) < chances).astype(np.float64)
+    assert_follows_the_oracle(run, R, replace(PLAIN, n_coclusters=3, regularization=5.0))
+
+
+def test_sweeps_are_those_of_the_oracle_for_rows_of_very_different_lengths(run: Run) -> None:
+    """One item that everybody has and one user who has everything, among rows of one or two positives, or none."""
+    R = np.zeros((600, 40))
+    R[np.arange(500), np.arange(500) % 35] = 1.0
+    R[:, 0] = R[7] = 1.0
+    R[550:, 0] = 0.0
     assert_follows_the_oracle(run, R, replace(PLAIN, n_coclusters=3, regularization=5.0))
 
 

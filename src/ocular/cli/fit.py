@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, help="Seed of the start.")
 @click.option("--threads", type=int, help="Threads; all cores by default.")
 @spark_option
+@click.option("--device", default="cpu", show_default=True, help="Of cpu, cuda, cuda:N, auto: where to fit.")
 @click.option("--no-calibration", is_flag=True, help="Skip the second fit, which finds out what confidences are worth.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
@@ -57,11 +58,14 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         bias=options["bias"],
         max_iter=options["max_iter"],
         tol=options["tol"],
+        device=options["device"],
         n_threads=options["threads"],
         random_state=options["seed"],
         verbose=sys.stderr.isatty(),
     )
     # what can be refused is refused before the long part
+    if options["spark"] is not None and options["device"] != "cpu":
+        raise ConfigError("expected either --spark or --device, got both; leave one out")
     model.config()
     check_target(output)
     check_writable(output)

@@ -37,6 +37,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--points", type=int, metavar="N", help="Draw so many points of the grid; for random and halving.")
 @click.option("--warm-start", is_flag=True, help="Start each λ from the next larger one: faster, less exact.")
 @click.option("--jobs", type=int, help="Processes, of one thread each; 1 by default, with --spark one for each core.")
+@click.option("--devices", metavar="D,D", help="GPUs such as cuda:0,cuda:1, a process for each, instead of --jobs.")
 @spark_option
 @click.option("--seed", default=0, show_default=True, help="Seed of the folds, of the points drawn and of the starts.")
 @click.option("--results", type=PATH, help="File that keeps what is finished; the same command goes on from it.")
@@ -60,8 +61,10 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     halving  all points on a part of the folds, the best third of them on more, and so on
     """
     from ocular.artifact import check_target
+    from ocular.errors import ConfigError
     from ocular.evaluation.search import Grid
     from ocular.evaluation.search import search as measure_points
+    from ocular.solver.devices import find_device
     from ocular.storage import check_writable
 
     grid = Grid(
@@ -79,6 +82,9 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     if refit is not None:
         check_target(refit)
         check_writable(refit)
+    devices = None if options["devices"] is None else [find_device(name) for name in options["devices"].split(",")]
+    if devices is not None and options["spark"] is not None:
+        raise ConfigError("expected either --spark or --devices, got both; leave one out")
     history = read_history(source, options)
     chosen = {
         "metric": options["metric"],
@@ -93,7 +99,9 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     }
     try:
         if options["spark"] is None:
-            found = measure_points(history, grid, n_jobs=1 if options["jobs"] is None else options["jobs"], **chosen)
+            found = measure_points(
+                history, grid, n_jobs=1 if options["jobs"] is None else options["jobs"], devices=devices, **chosen
+            )
         else:
             with spark_session(options["spark"]) as session:
                 from ocular.spark import search as search_on_spark
@@ -118,16 +126,16 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
         click.echo(f"heat map in {plot}", err=True)
     if refit is not None:
         with redirect_stdout(sys.stderr):  # stdout is for the table
-            refit_best(found.best.point, history, options["seed"], refit)
+            refit_best(found.best.point, history, options["seed"], refit, devices[0] if devices else "cpu")
 
 
-def refit_best(point: Point, history: Any, seed: int, folder: Path) -> None:
+def refit_best(point: Point, history: Any, seed: int, folder: Path, device: str) -> None:
     """Fit to all purchases, find out what confidences are worth, save."""
     from dataclasses import asdict
 
     from ocular.model import OCuLaR
 
-    model = OCuLaR(**asdict(point), random_state=seed)
+    model = OCuLaR(**asdict(point), random_state=seed, device=device)
     fit_and_report(lambda: model.fit(history))
     if not model.interrupted_:
         calibrate_and_report(model)

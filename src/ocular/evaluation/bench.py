@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing import parent_process
 from multiprocessing.process import BaseProcess
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,11 +104,11 @@ class Score(NamedTuple):
 class Bench:
     """Fits and measures; keeps the fold it was asked for last."""
 
-    def __init__(self, history: Interactions, settings: Settings) -> None:
+    def __init__(self, history: Interactions, settings: Settings, device: str = "cpu") -> None:
         n_users, n_items = history.shape
         # without names and amounts, which are of no use here
         self.history = Interactions(history.by_user, n_items, np.arange(n_users), np.arange(n_items))
-        self.settings = settings
+        self.settings, self._device = settings, device
         self._fold, self._split = 0, self._splits(0)  # refuses what can not be split
 
     def save(self, path: Path) -> Path:
@@ -117,10 +118,10 @@ class Bench:
         return path
 
     @classmethod
-    def open(cls, path: Path, settings: Settings) -> Bench:
+    def open(cls, path: Path, settings: Settings, device: str) -> Bench:
         with np.load(path, allow_pickle=False) as arrays:
             rows, n_items = Adjacency(arrays["indptr"], arrays["indices"]), int(arrays["n_items"])
-        return cls(Interactions(rows, n_items, np.arange(len(rows)), np.arange(n_items)), settings)
+        return cls(Interactions(rows, n_items, np.arange(len(rows)), np.arange(n_items)), settings, device)
 
     def run(self, task: Task, start: Path | None, keep: Path | None) -> Score:
         """
@@ -137,7 +138,9 @@ class Bench:
         if start is not None:
             with np.load(start, allow_pickle=False) as arrays:
                 init = arrays["users"], arrays["items"]
-        model = OCuLaR(**asdict(task.point), init=init, random_state=self.settings.seed, n_threads=1)
+        model = OCuLaR(
+            **asdict(task.point), init=init, random_state=self.settings.seed, n_threads=1, device=self._device
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
@@ -164,14 +167,18 @@ class Bench:
 _bench: Bench  # of a worker process
 
 
-def begin_worker(data: Path, settings: Settings) -> None:
-    """Read the data once; Ctrl-C is for the parent to handle, and when the parent is killed its workers end too."""
+def begin_worker(data: Path, settings: Settings, devices: SimpleQueue[str]) -> None:
+    """
+    Read the data once, and take a device.
+
+    Ctrl-C is for the parent to handle, and when the parent is killed its workers end too.
+    """
     global _bench  # noqa: PLW0603  the only way from an initializer to the tasks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent, data.parent), daemon=True).start()
-    _bench = Bench.open(data, settings)
+    _bench = Bench.open(data, settings, devices.get())
 
 
 def _end_with(parent: BaseProcess, folder: Path) -> None:

@@ -35,13 +35,14 @@ from ocular.evaluation.bench import Bench, Point, Score, Settings, Task, begin_w
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
 from ocular.solver.config import FitConfig
+from ocular.solver.devices import find_device
 from ocular.version import __version__
 
 __all__ = ["Grid", "Point", "Row", "SearchResult", "recall_scorer", "search"]
 
 STRATEGIES = ("grid", "random", "halving")
 Submit = Callable[[Task, Path | None, Path | None], Future[Score]]
-Workers = Callable[[Bench, int, Path], AbstractContextManager[Submit]]
+Workers = Callable[[Bench, Sequence[str], Path], AbstractContextManager[Submit]]
 SURVIVORS = 3  # one in so many stays after each rung of a halving
 
 
@@ -139,6 +140,7 @@ def search(
     n_points: int | None = None,
     seed: int = 0,
     n_jobs: int = 1,
+    devices: Sequence[str] | None = None,
     results: Path | None = None,
     warm_start: bool = False,
     progress: bool = False,
@@ -151,8 +153,9 @@ def search(
     standard error is then that over the clients. "random" draws `n_points` of the grid. "halving" measures all points
     (or `n_points` of them) on a first part of the folds, the best third of these on more, and so on: what was measured
     is kept, and only what reached all folds can be chosen. With n_jobs above 1 the fits run in processes of their own,
-    which a script must allow for by `if __name__ == "__main__"`; `workers` runs them elsewhere. `results` is the file
-    to go on from. A point that can not be fitted is told at the end, when all others are measured.
+    which a script must allow for by `if __name__ == "__main__"`. `devices` such as ["cuda:0", "cuda:1"] are instead of
+    n_jobs: a process for each, one point at a time on it; `workers` runs the fits elsewhere. `results` is the file to
+    go on from. A point that can not be fitted is told at the end, when all others are measured.
     """
     settings = Settings(metric, M, folds, seed, warm_start)
     points = _draw(grid.points(), strategy, n_points, seed)
@@ -160,7 +163,10 @@ def search(
         raise ConfigError(f"expected at least 2 folds to halve by, got {folds}; use 5")
     history = history if isinstance(history, Interactions) else Interactions.from_matrix(history)
     n_jobs = whole(n_jobs, "the number of jobs", 1)
-    bench = Bench(history, settings)
+    if devices is not None and (n_jobs > 1 or len(devices) == 0):
+        raise ConfigError(f"expected either jobs or a list of devices, got {n_jobs} jobs and {len(devices)} devices")
+    devices = ["cpu"] * n_jobs if devices is None else [find_device(device) for device in devices]
+    bench = Bench(history, settings, devices[0])
     depends = asdict(settings) | {"ocular": __version__}  # what a score depends on
     if warm_start:  # on the points before it too
         depends |= {"strategy": strategy, "points": [list(point.order()) for point in points]}
@@ -170,7 +176,7 @@ def search(
     with tempfile.TemporaryDirectory(prefix="ocular-search-") as temporary:
         # memberships outlive a killed search only beside its results
         kept = Path(f"{results}.factors" if results is not None and warm_start else temporary)
-        with (workers or _workers)(bench, n_jobs, Path(temporary)) as submit:
+        with (workers or _workers)(bench, devices, Path(temporary)) as submit:
             alive, first = points, 0
             for number, last in enumerate(rungs):
                 chains = [
@@ -179,7 +185,7 @@ def search(
                     for chain in _chains(alive, warm_start)
                 ]
                 name = "search" if len(rungs) == 1 else f"search, rung {number + 1} of {len(rungs)}"
-                _run(chains, submit, file, n_jobs, kept, name if progress else None)
+                _run(chains, submit, file, len(devices), kept, name if progress else None)
                 rows |= {point: _row(point, file.scores(point, last)) for point in alive}
                 alive = sorted(alive, key=lambda point: (-rows[point].mean, point.simplicity()))
                 alive, first = alive[: ceil(len(alive) / SURVIVORS)], last
@@ -261,13 +267,17 @@ def _run(
 
 
 @contextmanager
-def _workers(bench: Bench, n_jobs: int, folder: Path) -> Iterator[Submit]:
-    """What runs a task: this process at once, or n_jobs others that read the data from a file in `folder`."""
-    if n_jobs == 1:
+def _workers(bench: Bench, devices: Sequence[str], folder: Path) -> Iterator[Submit]:
+    """What runs a task: this process at once, or one for each device that reads the data from a file in `folder`."""
+    if len(devices) == 1:
         yield lambda *task: _done(partial(bench.run, *task))
         return
     data = bench.save(folder / "history.npz")
-    executor = ProcessPoolExecutor(n_jobs, get_context("spawn"), begin_worker, (data, bench.settings))
+    context = get_context("spawn")
+    free = context.SimpleQueue()  # each process takes one for itself
+    for device in devices:
+        free.put(device)
+    executor = ProcessPoolExecutor(len(devices), context, begin_worker, (data, bench.settings, free))
     try:
         yield lambda *task: executor.submit(run_in_worker, *task)
     except BrokenProcessPool as error:

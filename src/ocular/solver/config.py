@@ -130,3 +130,10 @@ def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np
         return np.ones(len(positives), dtype=np.float32)
     weights = (n_items - positives) / np.maximum(positives, 1)
     return np.where(positives > 0, weights, 1.0).astype(np.float32)
+
+
+def padded(rows: Factors, width: int) -> NDArray[np.float32]:
+    """A dense copy with zeros on the right."""
+    out = np.zeros((rows.shape[0], width), dtype=np.float32)
+    out[:, : rows.shape[1]] = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    return out

@@ -153,18 +153,11 @@ def fold_in(
     `item_factors` are the working arrays of a fit, bias columns included.
     """
     n_items, K = len(item_factors), config.n_coclusters
-    rows = np.zeros((len(positives), config.width), dtype=np.float32)
+    rows = fold_in_start(positives, item_factors, config)
     weights = user_weights(positives, n_items, config.relative)
     item_weights = np.ones(n_items, dtype=np.float32)
     steps, values = np.ones(len(rows), dtype=np.float32), np.full(len(rows), np.inf)
     with RowPool(config.threads if len(rows) > 1 else 1) as pool:
-        pool.run(kernels.sum_neighbours, positives, item_factors, positives.indptr, positives.indices, rows)
-        rows[:, K:] = 0.0
-        # the sum of what is owned, scaled to a mean affinity of 1 with it
-        norms = np.einsum("rk,rk->r", rows, rows, dtype=np.float64)
-        rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
-        if config.bias:
-            rows[:, K + 1] = BIAS_COLUMN
         item_sum, _ = column_sums(item_factors, pool)
         moving = np.arange(len(rows))
         for _ in range(FOLD_IN_STEPS):
@@ -179,4 +172,18 @@ def fold_in(
             moving = moving[~still]
             if len(moving) == 0:
                 break
+    return rows
+
+
+def fold_in_start(positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig) -> NDArray[np.float32]:
+    """The sum of what each new user owns, scaled to a mean affinity of 1 with it."""
+    K = config.n_coclusters
+    rows = np.zeros((len(positives), config.width), dtype=np.float32)
+    with RowPool(config.threads if len(rows) > 1 else 1) as pool:
+        pool.run(kernels.sum_neighbours, positives, item_factors, positives.indptr, positives.indices, rows)
+    rows[:, K:] = 0.0
+    norms = np.einsum("rk,rk->r", rows, rows, dtype=np.float64)
+    rows *= (positives.degrees / np.maximum(norms, 1e-9)).astype(np.float32)[:, None]
+    if config.bias:
+        rows[:, K + 1] = BIAS_COLUMN
     return rows

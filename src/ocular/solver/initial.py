@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import DataError
 from ocular.solver import kernels
-from ocular.solver.config import BIAS_COLUMN, Factors, FitConfig, State
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State, padded
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.pool import RowPool
 from ocular.solver.positives import LocalPositives, Positives, Rows
@@ -69,7 +69,7 @@ def initial_state(data: Interactions | Positives, config: FitConfig, given: tupl
         users, items = draw(positives, config, generator)
         _scale_by_degree(users, items, positives)
     if config.bias or isinstance(users, np.ndarray):
-        users, items = (_padded(rows, config.width) for rows in (users, items))
+        users, items = (padded(rows, config.width) for rows in (users, items))
     state = State(users, items, np.ones(n_users, dtype=np.float32), np.ones(n_items, dtype=np.float32))
     if config.bias:
         # z = … + b_u + b_i + b: each side holds its bias in one column and a constant in the other's
@@ -152,9 +152,3 @@ def _per_mean(rows: Array, target: NDArray[np.float64]) -> Array:
     """The factor, (n_rows, 1), that gives each row its target mean."""
     factor: Array = (target / np.maximum(rows.mean(axis=1), 1e-9)).astype(np.float32)
     return factor[:, None]
-
-
-def _padded(rows: Factors, width: int) -> Array:
-    out = np.zeros((rows.shape[0], width), dtype=np.float32)
-    out[:, : rows.shape[1]] = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -50,7 +50,7 @@ class Sent:
 
 
 @contextmanager
-def _executors(context: SparkContext, bench: Bench, n_jobs: int, _folder: Path) -> Iterator[Submit]:
+def _executors(context: SparkContext, bench: Bench, at_once: Sequence[str], _folder: Path) -> Iterator[Submit]:
     sent = context.broadcast(Sent(bench))
 
     def run(task: Task) -> Score:
@@ -58,7 +58,7 @@ def _executors(context: SparkContext, bench: Bench, n_jobs: int, _folder: Path) 
             (score,) = context.parallelize([task], 1).map(partial(_run, sent)).collect()
         return score
 
-    threads = ThreadPoolExecutor(n_jobs)  # each waits for a job of one task
+    threads = ThreadPoolExecutor(len(at_once))  # each waits for a job of one task
     try:
         yield lambda task, _start, _keep: threads.submit(run, task)
     finally:

@@ -1,0 +1,136 @@
+"""
+Where a fit runs: the cores of this machine, or a GPU by NVIDIA Warp, which is imported only when it is asked for.
+
+docs/gpu.md has the GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.errors import ConfigError, MissingExtraError
+from ocular.solver import cpu
+from ocular.solver.config import Backend, FitConfig
+
+NAMES = re.compile(r"cpu|auto|warp-cpu|cuda(:\d+)?")  # warp-cpu: the GPU's kernels on the CPU, for tests
+TILE = 32  # columns on a GPU are padded with zeros to a multiple of this, so that each row is whole cache lines
+SUM_BLOCK = 1024  # rows whose columns are added up by one thread each
+MOST_POSITIVES = 2**31 - 8  # positions in the lists of positives have 32 bits there, and are taken four at a time
+
+
+def find_device(device: object) -> str:
+    """The device that is meant: "cpu", "warp-cpu" or "cuda:N". Raises where it is not there."""
+    if not isinstance(device, str) or not NAMES.fullmatch(device):
+        raise ConfigError(f"expected device to be one of cpu, cuda, cuda:N, auto, got {device!r}")
+    if device == "auto":
+        try:
+            return "cuda:0" if _has_driver() and _count_gpus() else "cpu"
+        except MissingExtraError:
+            return "cpu"
+    if device.startswith("cuda"):
+        number, n = int(device.partition(":")[2] or 0), _count_gpus()
+        if number >= n:
+            raise ConfigError(
+                f"expected device to be a CUDA device that nvidia-smi lists, got {device!r} where there are "
+                f"{n or 'none'}; use cpu, or install the driver of the GPU"
+            )
+        return f"cuda:{number}"
+    if device == "warp-cpu":
+        _gpu()
+    return device
+
+
+def open_backend(device: str, interactions: Interactions, config: FitConfig) -> Backend:
+    """What runs the sweeps. Too little memory on a GPU is refused here, before anything is copied."""
+    found = find_device(device)
+    backend: Backend = (
+        cpu.CpuBackend(interactions, config) if found == "cpu" else _gpu().GpuBackend(interactions, config, found)
+    )
+    return backend
+
+
+def fold_in(
+    device: str, positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig, bias: float
+) -> NDArray[np.float32]:
+    """`cpu.fold_in` on any device."""
+    found = find_device(device)
+    if found == "cpu":
+        return cpu.fold_in(positives, item_factors, config, bias)
+    rows: NDArray[np.float32] = _gpu().fold_in(positives, item_factors, config, bias, found)
+    return rows
+
+
+def rank_rows(device: str, *arrays: Any) -> None:
+    """`scoring._rank` of all rows on a GPU."""
+    _gpu().rank_rows(device, *arrays)
+
+
+def tile_width(columns: int) -> int:
+    """Columns of a table on a GPU."""
+    return -(-columns // TILE) * TILE
+
+
+def estimate_bytes(n_users: int, n_items: int, nnz: int, n_coclusters: int, *, bias: bool = False) -> int:
+    """
+    Memory that a fit takes on a GPU: O(max(nnz, n_users · K, n_items · K)).
+
+    8 bytes a positive: its index in both orientations. 4 bytes a membership, with K (and two columns for biases)
+    rounded up to a multiple of 32. 24 bytes a row: the end of its list, its place in the order, its weight, its step
+    and its value. For each column 16 bytes a 1024 rows of the larger side, and 24: sums, penalties, what may move.
+
+    >>> estimate_bytes(480_189, 17_770, 100_480_507, 200) < 2.7e9  # Netflix
+    True
+    """
+    width, rows = tile_width(n_coclusters + 2 * bias), n_users + n_items
+    sums = 16 * -(-max(n_users, n_items) // SUM_BLOCK) + 24
+    return 8 * nnz + 24 * rows + 8 + width * (4 * rows + sums)
+
+
+def check_memory(device: str, available: float, size: tuple[int, int, int], config: FitConfig) -> None:
+    """Raises where users, items and positives do not fit into the memory that is free, and says what would."""
+    nnz = size[-1]
+    needed = estimate_bytes(*size, config.n_coclusters, bias=config.bias)
+    if nnz > MOST_POSITIVES:
+        raise ConfigError(f"expected at most {MOST_POSITIVES:,} positives on {device}, got {nnz:,}; use the device cpu")
+    if needed <= available:
+        return
+    without = estimate_bytes(*size, 0)
+    tiles = int((available - without) // (estimate_bytes(*size, TILE) - without))
+    largest = tiles * TILE - 2 * config.bias
+    remedy = f"at most {largest} for n_coclusters, or the device cpu" if largest > 0 else "the device cpu"
+    raise ConfigError(
+        f"expected a fit within the {available / 1e9:.2f} GB that are free on {device}, got {needed / 1e9:.2f} GB for "
+        f"{config.n_coclusters} co-clusters; use {remedy}"
+    )
+
+
+def _count_gpus() -> int:
+    gpu = _gpu()
+    return int(gpu.count_gpus()) if _has_driver() else 0  # Warp would say in its own words that there is no driver
+
+
+def _has_driver() -> bool:
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _gpu() -> Any:
+    try:
+        return import_module("ocular.solver.gpu")
+    except ModuleNotFoundError as error:
+        if error.name != "warp":
+            raise
+        raise MissingExtraError(
+            "a GPU needs NVIDIA Warp; install it with: pip install 'ocular-rec[gpu]', or use the device cpu"
+        ) from None
