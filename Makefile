@@ -26,6 +26,7 @@ bench: .venv/.test
 	$(BIN)/python benchmarks/roofline.py --quick
 	$(BIN)/python benchmarks/netflix.py --quick
 	$(BIN)/python benchmarks/gpu.py --quick
+	$(BIN)/python benchmarks/spark.py --quick
 	@if [ -n "$(OCULAR_DATA)" ]; then for script in fit sparse recommend; do $(BIN)/python benchmarks/$$script.py; done; \
 	else echo "set OCULAR_DATA=DIR for the comparisons with other libraries on public data"; fi
 
