@@ -55,7 +55,10 @@ def test_an_explanation_adds_up_and_can_suppose(site: Site) -> None:
         own, *rows = reason["matrix"]["rows"]
         assert own["self"]
         assert not own["bought"][-1]
-        assert all(row["bought"][-1] for row in rows)
+        has_it = [row["bought"][-1] for row in rows]
+        assert has_it == sorted(has_it, reverse=True)  # first some who bought it, then some of the others
+        assert sum(has_it) <= reason["bought_by"]
+        assert len(rows) - sum(has_it) <= reason["group"] - reason["bought_by"]
     supposed = program.get(f"{API}/explanation", params={"client": client, "product": product, "also": [other]}).json()
     truth = site.application.served.advisor.explain(client, product, also=[other])
     assert supposed["confidence"] == pytest.approx(truth.confidence)

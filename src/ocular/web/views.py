@@ -16,7 +16,7 @@ from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import Explanation, Reason
 from ocular.web.registry import Served
 
-MATRIX_CLIENTS, MATRIX_PRODUCTS, MOST_NAMES, FEW_NAMES = 12, 10, 50, 3
+MATRIX_CLIENTS, MATRIX_OTHERS, MATRIX_PRODUCTS, MOST_NAMES, FEW_NAMES = 12, 4, 10, 50, 3
 HIDDEN = "a client"
 
 Shown = NDArray[np.bool_]  # (n_users,) whose names may be read
@@ -113,7 +113,7 @@ def show_reason(
         len(similar) - len(readable),
         len(similar),
         reason.group,
-        _matrix(explanation, reason, np.concatenate([readable, similar[~shown[similar]]]), shown) if evidence else None,
+        _matrix(explanation, reason, pattern, shown) if evidence else None,
     )
 
 
@@ -128,15 +128,43 @@ def _one_line(reasons: Sequence[ReasonView]) -> str:
     )
 
 
-def _matrix(explanation: Explanation, reason: Reason, similar: NDArray[np.int64], shown: Shown) -> Matrix:
-    """Of the first similar clients: those with readable names, since a square says more with a name beside it."""
+def _matrix(explanation: Explanation, reason: Reason, pattern: CoCluster | None, shown: Shown) -> Matrix:
+    """
+    Some of the group who bought the product, then some who did not, as many as there are rows to fill.
+
+    Those with readable names come first, since a square says more with a name beside it.
+    """
     history = explanation.interactions
     items = [*reason.owned_items[:MATRIX_PRODUCTS], explanation.item]
     own = Row(client_name(explanation.client), _bought(explanation.client_items, items), self=True)
-    rows = [
-        Row(_name(history, u, shown), _bought(history.by_user[u], items)) for u in similar[:MATRIX_CLIENTS].tolist()
-    ]
+    buyers = np.array(reason.similar_users, dtype=np.int64)
+    others = _others(explanation, reason, pattern)
+    few = max(MATRIX_CLIENTS - len(buyers), min(len(others), MATRIX_OTHERS))
+    users = [*_readable_first(buyers, shown)[: MATRIX_CLIENTS - few], *_readable_first(others, shown)[:few]]
+    rows = [Row(_name(history, u, shown), _bought(history.by_user[u], items)) for u in users]
     return Matrix([product_name(history.item_labels[i]) for i in items], [own, *rows])
+
+
+def _others(explanation: Explanation, reason: Reason, pattern: CoCluster | None) -> NDArray[np.int64]:
+    """Those of the group who did not buy the product, most purchases in common first."""
+    if pattern is None:
+        return np.empty(0, dtype=np.int64)
+    history = explanation.interactions
+    in_common = np.zeros(history.n_users, dtype=np.int64)
+    for item in reason.owned_items:
+        in_common[history.by_item[item]] += 1
+    if explanation.user is not None:
+        in_common[explanation.user] = 0
+    group = pattern.users[in_common[pattern.users] > 0]
+    if len(group) != reason.group:  # evidence that does not come from the members
+        return np.empty(0, dtype=np.int64)
+    in_common[history.by_item[explanation.item]] = 0
+    others = group[in_common[group] > 0]
+    return others[np.argsort(-in_common[others], kind="stable")]
+
+
+def _readable_first(users: NDArray[np.int64], shown: Shown) -> list[int]:
+    return [*users[shown[users]].tolist(), *users[~shown[users]].tolist()]
 
 
 def _bought(has: NDArray[np.int32], items: Sequence[int]) -> list[bool]:
