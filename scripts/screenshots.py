@@ -76,7 +76,7 @@ def look_at_file(page: Page, clients: list[str]) -> None:
     lines = ["client,seller", *(f'"{client}",seller1' for client in clients[:5])]
     file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
     page.get_by_label("CSV file").set_input_files(file)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Preview").click()
 
 
 def take(page: Page, path: Path) -> None:

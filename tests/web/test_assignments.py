@@ -32,7 +32,10 @@ def test_a_preview_changes_nothing_and_the_button_all(site: Site) -> None:
     browser = site.browser("max")
     page = browser.preview("\n".join(["Client , SELLER", *lines, "", " , "]))
     assert page.status_code == 200
-    assert "1 clients would be assigned, 1 go to another seller, 1 be taken from everybody; 1 stay." in page.text
+    assert (
+        "1 client would be newly assigned, 1 client would go to another seller, "
+        "1 client would have no seller any more; 1 client would stay."
+    ) in page.text
     assert site.owners() == before
     assert site.audited("assignments imported") == []
     answer = browser.confirm(page)
