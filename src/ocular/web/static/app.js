@@ -11,14 +11,15 @@ document.addEventListener("focusin", async (event) => {
   list.replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
 });
 
-// the server answers a form with another page: what to say there is kept until then, and a refusal has no place for it
+// the server answers a form with another page: what to say there is kept until then, and dropped where something is wrong
 document.addEventListener("submit", (event) => {
   if (event.target.dataset.done) sessionStorage.setItem("done", event.target.dataset.done);
 });
 const done = sessionStorage.getItem("done");
 sessionStorage.removeItem("done");
 const place = document.querySelector("[data-done-here]");
-if (done && place && performance.getEntriesByType("navigation")[0]?.type === "navigate") place.textContent = done;
+const came = performance.getEntriesByType("navigation")[0]?.type === "navigate";  // not back, not again
+if (done && place && came && !document.querySelector("main [role=alert]")) place.textContent = done;
 
 for (const matrix of document.querySelectorAll("[data-matrix]")) {
   const tell = matrix.closest(".reason").querySelector(".tell");
