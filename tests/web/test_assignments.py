@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import httpx2
 import pytest
 from sites import NOBODYS, Site, both_databases, label, text_of
+from sqlalchemy import delete
 
 from ocular import Interactions, OCuLaR
+from ocular.web.tables import User
 
 OpenSite = Callable[..., Site]
 
@@ -18,6 +21,10 @@ OpenSite = Callable[..., Site]
 def errors(answer: httpx2.Response) -> list[str]:
     assert answer.status_code == 422
     return re.findall(r"<li>(.*?)</li>", text_of(answer), re.DOTALL)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def quoted(name: str) -> str:
@@ -30,7 +37,8 @@ def test_a_preview_changes_nothing_and_the_button_all(site: Site) -> None:
     before = site.owners()
     lines = [f"{quoted(mine[0])},BEN", f"{quoted(mine[1])},ana", f"{quoted(mine[2])},", f"{quoted(free)}, ana "]
     browser = site.browser("max")
-    page = browser.preview("\n".join(["Client , SELLER", *lines, "", " , "]))
+    content = "\n".join(["Client , SELLER", *lines, "", " , "])
+    page = browser.preview(content)
     assert page.status_code == 200
     assert (
         "1 client would be newly assigned, 1 client would go to another seller, "
@@ -43,7 +51,12 @@ def test_a_preview_changes_nothing_and_the_button_all(site: Site) -> None:
     after = before | {mine[0]: "ben", free: "ana"}
     del after[mine[2]]
     assert site.owners() == after
-    assert [(e.name, e.subject) for e in site.audited("assignments imported")] == [("max", "1 new, 1 changed, 1 freed")]
+    assert [(e.name, e.subject) for e in site.audited("assignments imported")] == [
+        (
+            "max",
+            f"1 new, 1 changed, 1 freed; clients.csv, {len(content.encode())} bytes, sha256 {sha256(content.encode())[:16]}",
+        )
+    ]
 
 
 def test_freed_clients_are_the_managers_and_no_sellers(site: Site) -> None:
@@ -80,10 +93,10 @@ def test_every_mistake_is_told_with_its_line_and_nothing_is_changed(site: Site) 
     content = "\n".join(lines)
     browser = site.browser("max")
     assert errors(browser.preview(content)) == [
-        "line 3: the model knows no client 'Unknown & Co'",
+        "line 3: you have no client 'Unknown & Co'",
         "line 4: there is no seller 'nobody' in your team",
         "line 5: there is no seller 'sue' in your team",
-        f"line 6: the client {theirs!r} belongs to another team",
+        f"line 6: you have no client {theirs!r}",
         f"line 8: the client {mine[0]!r} stands in the file twice",
         "line 9: expected 2 cells, got 3",
         "line 10: expected 2 cells, got 1",
@@ -109,8 +122,8 @@ def test_a_file_is_read_again_after_the_preview(site: Site) -> None:
     page = browser.preview(content)
     site.browser("root").assign(f"client,seller\n{quoted(free)},sue\n")
     answer = browser.confirm(page)
-    assert answer.status_code == 400
-    assert "belongs to another team" in answer.text
+    assert answer.status_code == 409
+    assert "othing was changed: line 2: you have no client" in answer.text
     assert site.owners()[free] == "sue"
 
 
@@ -118,13 +131,13 @@ def test_a_file_is_read_again_after_the_preview(site: Site) -> None:
     ("content", "told"),
     [
         ("", "line 1: expected the columns client and seller, got "),
-        ("client;seller\nx;ana\n", "line 1: expected the columns client and seller, got client;seller"),
+        ("client|seller\nx|ana\n", "line 1: expected the columns client and seller, got client|seller"),
         ("client,seller,team\n", "line 1: expected the columns client and seller, got client, seller, team"),
         ("client,client\n", "line 1: expected the columns client and seller, got client, client"),
         ("client,seller\n" + "x" * 200_000 + ",ana\n", "line 2: field larger than field limit (131072)"),
-        ("client,seller\n<b>bold</b>,ana\n", "line 2: the model knows no client '<b>bold</b>'"),
+        ("client,seller\n<b>bold</b>,ana\n", "line 2: you have no client '<b>bold</b>'"),
     ],
-    ids=["empty", "semicolons", "more", "twice", "endless", "markup"],
+    ids=["empty", "bars", "more", "twice", "endless", "markup"],
 )
 def test_another_file_is_refused(site: Site, content: str, told: str) -> None:
     answer = site.browser("max").preview(content)
@@ -158,11 +171,16 @@ def test_a_file_that_can_be_looked_at_can_be_kept(site: Site) -> None:
 
 @both_databases
 def test_a_seller_who_is_gone_in_the_meantime_undoes_the_whole_file(site: Site) -> None:
-    mine, before = site.clients("ana"), site.owners()
-    content = (
-        "client,seller\n" + "".join(f"{quoted(client)},ben\n" for client in mine[:5]) + f"{quoted(mine[5])},gone\n"
-    )
-    assert site.browser("max").assign(content).status_code == 422
+    mine, before, root = site.clients("ana"), site.owners(), site.browser("root")
+    root.submit("/admin/users", name="gone", role="seller", team="north", password="a long password")
+    lines = [*(f"{quoted(client)},ben" for client in mine[:5]), f"{quoted(mine[5])},gone"]
+    browser = site.browser("max")
+    page = browser.preview("\n".join(["client,seller", *lines]))
+    assert page.status_code == 200
+    site.change(delete(User).where(User.name == "gone"))
+    answer = browser.confirm(page)
+    assert answer.status_code == 409
+    assert "nothing was changed: line 7: there is no seller 'gone' in your team" in text_of(answer).lower()
     assert site.owners() == before
 
 

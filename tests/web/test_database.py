@@ -199,7 +199,7 @@ def test_a_database_with_all_connections_taken_is_503(open_site: OpenSite, monke
     browser = site.browser("ana")
     monkeypatch.setattr(site.database._engine.pool, "_timeout", 0.1)
     with ExitStack() as taken:
-        for _ in range(20):  # as many as the pool may hold
+        for _ in range(30):  # as many as the pool may hold
             taken.enter_context(site.database.reading()).execute(text("select 1"))
         assert browser.get("/").status_code == 503
     assert browser.signed_in()

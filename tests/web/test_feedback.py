@@ -93,7 +93,7 @@ def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None
     client, browser = site.clients("ana")[0], site.browser("ana")
     product = str(site.history.item_labels[site.history.by_user[0][0]])
     answer = browser.submit("/feedback", client=client, product=product, verdict="pursue")
-    assert answer.status_code == 404
+    assert answer.status_code == 409
     assert "has this product already" in answer.text
     assert site.count(Feedback) == 0
 
@@ -143,22 +143,27 @@ def test_the_funnel_by_pattern_adds_up(site: Site) -> None:
     browser = site.browser("ana")
     for client, verdict in zip(site.clients("ana"), ["won", "won", "lost", "pursue", "not relevant"] * 3, strict=True):
         say(site, browser, client, verdict)
-    rows = feedback.latest(site.database, "north")
-    by_pattern = feedback.funnels_by_pattern(rows)
+    rows, by_pattern = kept(site), feedback.by_pattern(site.database, site.visitor("max"))
     assert len(by_pattern) > 1
-    assert sum(found.judged for found in by_pattern.values()) == len(rows) == 15
-    assert feedback.funnel(rows).hit_rate == pytest.approx(6 / 9)
-    for pattern, found in by_pattern.items():
-        assert found.counts == {v: sum(r.pattern == pattern and r.verdict == v for r in rows) for v in Verdict}
-    shown = [row for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
-    assert sorted([*map(int, row[1:5])] for row in shown) == sorted(
-        [found.counts[v] for v in Verdict] for found in by_pattern.values()
+    assert [found.funnel.judged for found in by_pattern] == sorted(
+        (found.funnel.judged for found in by_pattern), reverse=True
     )
+    total = feedback.added(found.funnel for found in by_pattern)
+    assert total.judged == len(rows) == 15
+    assert total.hit_rate == pytest.approx(6 / 9)
+    for found in by_pattern:
+        own = [row.verdict for row in rows if (row.label or "no pattern") == found.label]
+        assert found.funnel.counts == {v: own.count(v) for v in Verdict}
+    shown = [row for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
+    assert [[*map(int, row[1:5])] for row in shown] == [
+        [found.funnel.counts[v] for v in Verdict] for found in by_pattern
+    ]
 
 
 def test_no_ended_case_has_no_hit_rate(site: Site) -> None:
     say(site, site.browser("ana"), site.clients("ana")[0], "pursue")
-    assert feedback.funnel(feedback.latest(site.database, None)).hit_rate is None
+    (found,) = feedback.by_pattern(site.database, site.visitor("root"))
+    assert found.funnel.hit_rate is None
 
 
 # ------------------------------------------------------------------------------------------------ nothing is lost

@@ -11,7 +11,6 @@ import httpx2
 import pytest
 from sites import Browser, Site
 
-from ocular.web.access import COOKIE
 from ocular.web.middleware import HEADERS
 from ocular.web.tables import Feedback
 
@@ -60,7 +59,7 @@ def test_our_own_files_are(site: Site) -> None:
 
 @pytest.mark.parametrize("cookie", ["", "x", "ü", '"', "a" * 5000, "\0", "; ;=", "../../x", "%00", "a b"])
 def test_a_broken_cookie_is_nobody(site: Site, cookie: str) -> None:
-    answer = site.stranger().get("/", headers={"cookie": f"{COOKIE}={cookie}".encode()})
+    answer = site.stranger().get("/", headers={"cookie": f"{site.cookie}={cookie}".encode()})
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=/")
 
 
@@ -89,7 +88,10 @@ def test_a_request_from_another_site_is_refused(site: Site, headers: dict[str, s
         site.stranger().post("/sign-in", data={"name": "ana", "password": "x"}, headers=headers),
     ]
     assert [answer.status_code for answer in answers] == [403] * 3
-    assert answers[0].json() == {"error": "this request comes from another site"}
+    assert answers[1].json() == {"error": "this request comes from another site"}
+    for page in (answers[0], answers[2]):
+        assert page.headers["content-type"].startswith("text/html")
+        assert "This request comes from another site." in page.text
     assert site.count(Feedback) == 0
     assert browser.get("/", headers=headers).status_code == 200  # a link is no harm
 
@@ -114,7 +116,7 @@ def chunks(size: int) -> Iterator[bytes]:
 
 @pytest.fixture
 def small(open_site: OpenSite) -> Site:
-    return open_site(largest_body=MOST)
+    return open_site(largest_body=MOST, largest_file=MOST)
 
 
 SENDERS: dict[str, Callable[[Browser, int], httpx2.Response]] = {

@@ -5,22 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sites import Browser, Site, both_databases
 from sqlalchemy import delete, select, update
 
-from ocular.web.access import COOKIE
 from ocular.web.tables import Session, Token, User, now
 
 OpenSite = Callable[..., Site]
-
-
-def change(site: Site, *statements: Any) -> None:
-    with site.database.writing() as transaction:
-        for statement in statements:
-            transaction.execute(statement)
 
 
 def as_administrator(site: Site, path: str, **fields: str) -> None:
@@ -30,11 +22,11 @@ def as_administrator(site: Site, path: str, **fields: str) -> None:
 @both_databases
 def test_signing_out_ends_the_session_itself(site: Site) -> None:
     browser, other = site.browser("ana"), site.browser("ana")
-    secret = browser.cookies[COOKIE]
+    secret = browser.cookies[site.cookie]
     answer = browser.submit("/sign-out")
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
-    assert COOKIE not in browser.cookies
-    browser.cookies.set(COOKIE, secret)  # whoever kept the cookie has nothing
+    assert site.cookie not in browser.cookies
+    browser.cookies.set(site.cookie, secret)  # whoever kept the cookie has nothing
     assert not browser.signed_in()
     assert other.signed_in()
     assert [entry.name for entry in site.audited("signed out")] == ["ana"]
@@ -45,23 +37,23 @@ def test_signing_out_ends_the_session_itself(site: Site) -> None:
 def test_a_session_ends_after_its_time_or_when_idle(site: Site, field: str) -> None:
     most = site.settings.lifetime if field == "created" else site.settings.idle
     browser = site.browser("ana")
-    change(site, update(Session).values({field: now() - most + timedelta(minutes=1)}))
+    site.change(update(Session).values({field: now() - most + timedelta(minutes=1)}))
     assert browser.signed_in()
-    change(site, update(Session).values({field: now() - most - timedelta(seconds=1)}))
+    site.change(update(Session).values({field: now() - most - timedelta(seconds=1)}))
     assert not browser.signed_in()
     assert browser.get("/").headers["location"] == "/sign-in?next=/"
 
 
 def test_use_keeps_a_session_from_being_idle(site: Site) -> None:
     browser = site.browser("ana")
-    change(site, update(Session).values(seen=now() - timedelta(minutes=5)))
+    site.change(update(Session).values(seen=now() - timedelta(minutes=5)))
     assert browser.signed_in()
     assert now() - site.session_of(browser).seen < timedelta(minutes=1)
 
 
 def test_signing_in_clears_away_sessions_that_have_ended(site: Site) -> None:
     site.browser("ana")
-    change(site, update(Session).values(created=now() - timedelta(days=1)))
+    site.change(update(Session).values(created=now() - timedelta(days=1)))
     site.browser("ben")
     assert site.count(Session) == 1
 
@@ -128,6 +120,6 @@ def test_other_authorizations_are_refused(site: Site, authorization: str) -> Non
 
 def test_people_who_are_gone_leave_no_session(site: Site) -> None:
     browser, program = site.browser("ana"), site.program("ana")
-    change(site, delete(User).where(User.name == "ana"))
+    site.change(delete(User).where(User.name == "ana"))
     assert not browser.signed_in()
     assert program.get("/api/v1/patterns").status_code == 401

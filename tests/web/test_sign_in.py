@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sites import GENUINE_HASHER, PASSWORD, Site, both_databases, text_of
@@ -13,17 +12,11 @@ from sqlalchemy import text, update
 
 from ocular.errors import ConfigError
 from ocular.web import credentials
-from ocular.web.access import BY_ADDRESS, BY_NAME, COOKIE, WINDOW
 from ocular.web.database import Database
+from ocular.web.signing_in import BY_ADDRESS, BY_BOTH, WINDOW
 from ocular.web.tables import Base, Failure, Session, User, now
 
 OpenSite = Callable[..., Site]
-
-
-def change(site: Site, *statements: Any) -> None:
-    with site.database.writing() as transaction:
-        for statement in statements:
-            transaction.execute(statement)
 
 
 @both_databases
@@ -33,12 +26,12 @@ def test_the_right_password_opens_the_pages(site: Site) -> None:
     answer = browser.sign_in(" ANA ", next="/client?name=x")  # as people type it
     assert (answer.status_code, answer.headers["location"]) == (303, "/client?name=x")
     assert browser.signed_in()
-    assert [(entry.name, entry.address) for entry in site.audited("signed in")] == [("ana", "testclient")]
+    assert [(entry.name, entry.address) for entry in site.audited("signed in")] == [("ana", "unknown")]
 
 
 @both_databases
 def test_a_wrong_password_and_an_unknown_name_are_told_alike(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    change(site, update(User).where(User.name == "ben").values(active=False))
+    site.change(update(User).where(User.name == "ben").values(active=False))
     verified: list[str] = []
     genuine = credentials._hasher.verify
 
@@ -71,37 +64,37 @@ def test_the_password_of_nobody_opens_nothing(site: Site) -> None:
 @both_databases
 def test_five_refusals_lock_a_name_out_for_a_while(site: Site) -> None:
     browser = site.stranger()
-    for _ in range(BY_NAME):
+    for _ in range(BY_BOTH):
         assert browser.sign_in("Ana", "a wrong password").status_code == 401
     locked = browser.sign_in("ana")
     assert locked.status_code == 429
     assert "too many attempts" in locked.text
     assert not browser.signed_in()
     assert site.stranger().sign_in("ben").status_code == 303  # the others are not
-    change(site, update(Failure).values(at=now() - WINDOW - timedelta(seconds=1)))
+    site.change(update(Failure).values(at=now() - WINDOW - timedelta(seconds=1)))
     assert browser.sign_in("ana").status_code == 303
 
 
 def test_four_refusals_do_not_and_the_right_password_forgets_them(site: Site) -> None:
     for _ in range(2):
-        for _ in range(BY_NAME - 1):
+        for _ in range(BY_BOTH - 1):
             assert site.stranger().sign_in("ana", "a wrong password").status_code == 401
         assert site.stranger().sign_in("ana").status_code == 303
 
 
 def test_an_unknown_name_is_locked_out_alike(site: Site) -> None:
-    statuses = [site.stranger().sign_in("nobody", "a wrong password").status_code for _ in range(BY_NAME + 1)]
-    assert statuses == [401] * BY_NAME + [429]
+    statuses = [site.stranger().sign_in("nobody", "a wrong password").status_code for _ in range(BY_BOTH + 1)]
+    assert statuses == [401] * BY_BOTH + [429]
 
 
 @both_databases
 def test_many_refusals_from_one_address_lock_it_out(site: Site) -> None:
     with site.database.writing() as transaction:
-        transaction.add_all(Failure(name=f"name{n}", address="testclient") for n in range(BY_ADDRESS - 1))
+        transaction.add_all(Failure(name=f"name{n}", address="unknown") for n in range(BY_ADDRESS - 1))
     assert site.stranger().sign_in("ana").status_code == 303
     assert site.stranger().sign_in("one-more", "a wrong password").status_code == 401
     assert site.stranger().sign_in("ana").status_code == 429
-    change(site, update(Failure).values(address="another"))
+    site.change(update(Failure).values(address="another"))
     assert site.stranger().sign_in("ana").status_code == 303
 
 
@@ -166,7 +159,7 @@ def test_passwords_are_hashed_with_argon2id() -> None:
 def test_no_secret_is_in_the_database(site: Site) -> None:
     browser, program = site.browser("ana"), site.program("ana")
     program.get("/api/v1/patterns")
-    secrets = [PASSWORD, browser.cookies[COOKIE], program.headers["authorization"].removeprefix("Bearer ")]
+    secrets = [PASSWORD, browser.cookies[site.cookie], program.headers["authorization"].removeprefix("Bearer ")]
     kept = everything_kept(site.database)
     assert credentials.digest(secrets[1]) in kept
     assert credentials.digest(secrets[2]) in kept

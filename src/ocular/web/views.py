@@ -64,7 +64,8 @@ class RecommendationView:
     price_low: float | None
     price_high: float | None
     price_text: str | None
-    value: float | None
+    currency: str
+    value: float | None  # how often such come true × the usual price, as in lists; None for what the client has
     owned: bool
     why: str  # one line
     reasons: list[ReasonView]
@@ -77,7 +78,8 @@ class RecommendationView:
         return self.reasons[0].pattern if self.reasons else None
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"pattern": self.pattern}
+        amounts = {name: _cents(getattr(self, name)) for name in ("price", "price_low", "price_high", "value")}
+        return asdict(self) | amounts | {"pattern": self.pattern}
 
 
 def show_recommendation(
@@ -86,26 +88,36 @@ def show_recommendation(
     """evidence: with the matrix of each reason and many names, as the page of one recommendation shows them."""
     explanation, price, observed = found.explanation, found.price, found.observed
     case = explanation.case()
+    value = None if explanation.owned else served.opportunities.value(explanation.item, found.confidence)
     reasons = [show_reason(served, explanation, reason, case.affinity, shown, evidence) for reason in case.told]
     return RecommendationView(
         str(found.client), str(found.product), found.confidence,
         None if observed is None else observed.rate, None if observed is None else observed.recommendations,
         None if price is None else price.median, None if price is None else price.low,
         None if price is None else price.high, None if price is None else price.text(),
-        found.value, explanation.owned, _one_line(reasons), reasons, case.left_out, case.left_out_share,
-        case.rest_share,
+        currency_of(served), value, explanation.owned, _one_line(reasons), reasons, case.left_out,
+        case.left_out_share, case.rest_share,
     )  # fmt: skip
+
+
+def currency_of(served: Served) -> str:
+    purchases = served.advisor.model.interactions_.purchases
+    return "" if purchases is None else purchases.currency
+
+
+def _cents(amount: float | None) -> float | None:
+    return None if amount is None else round(amount, 2)
 
 
 def show_reason(
     served: Served, explanation: Explanation, reason: Reason, affinity: float, shown: Shown, evidence: bool
 ) -> ReasonView:
-    history, pattern = explanation.interactions, served.patterns.get(reason.cocluster)
+    history = explanation.interactions
     similar, most = np.array(reason.similar_users, dtype=np.int64), MOST_NAMES if evidence else FEW_NAMES
     readable = similar[shown[similar]]
     return ReasonView(
         reason.cocluster,
-        f"pattern {reason.cocluster}" if pattern is None else pattern.label,
+        served.pattern_label(reason.cocluster),
         reason.contribution / affinity,
         [product_name(history.item_labels[i]) for i in reason.owned_items[:most]],
         len(reason.owned_items),
@@ -113,7 +125,7 @@ def show_reason(
         len(similar) - len(readable),
         len(similar),
         reason.group,
-        _matrix(explanation, reason, pattern, shown) if evidence else None,
+        _matrix(explanation, reason, served.patterns.get(reason.cocluster), shown) if evidence else None,
     )
 
 
