@@ -343,7 +343,7 @@ def go_to_admin(page: Page, _site: Site) -> None:
     page.goto("/admin")
     if page.get_by_role("button", name="Unlock gone").count() == 0:
         page.get_by_label("Name to sign in").fill("gone")
-        page.get_by_label("Full name").fill("G" * 80)
+        page.get_by_label("Full name", exact=True).fill("G" * 80)
         page.get_by_label("Password (12").fill(PASSWORD)
         page.get_by_role("button", name="Add", exact=True).click()
         page.get_by_role("button", name="Lock gone").click()
