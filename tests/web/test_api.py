@@ -153,6 +153,59 @@ def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site
     assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
 
 
+def test_the_document_tells_the_fields_of_every_answer(site: Site) -> None:
+    document = site.stranger().get(f"{API}/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert set(operation["responses"]) >= {"400", "401", "403", "404", "405", "409", "413", "422", "503"}
+            assert all(given.get("description") for given in operation.get("parameters", [])), path
+            good = operation["responses"]["201" if method == "post" else "200"]["content"]["application/json"]["schema"]
+            named = good.get("items", good)["$ref"].rpartition("/")[2]
+            assert document["components"]["schemas"][named]["properties"], path
+
+
+def test_a_program_lists_its_clients(site: Site) -> None:
+    program = site.program("ana")
+    found = program.get(f"{API}/clients").json()
+    assert (found["total"], found["page"], found["pages"]) == (15, 1, 1)
+    assert {line["client"] for line in found["clients"]} == set(site.clients("ana"))
+    values = [line["value"] for line in found["clients"]]
+    assert values == sorted(values, reverse=True)
+    assert values == [round(value, 2) for value in values]
+    assert found["currency"] == site.history.purchases.currency
+    small = [program.get(f"{API}/clients", params={"size": 10, "page": page}).json() for page in (1, 2, 3)]
+    assert [len(page["clients"]) for page in small] == [10, 5, 5]
+    assert small[0]["clients"] + small[1]["clients"] == found["clients"]
+    one = program.get(f"{API}/clients", params={"search": site.clients("ana")[0].upper(), "order": "name"}).json()
+    assert [line["client"] for line in one["clients"]] == [site.clients("ana")[0]]
+    assert site.program("root").get(f"{API}/clients").json()["total"] == 60
+    line = found["clients"][0]
+    site.browser("ana").submit("/feedback", client=line["client"], product=line["product"], verdict="won")
+    again = {each["client"]: each for each in program.get(f"{API}/clients").json()["clients"]}[line["client"]]
+    assert again["product"] != line["product"]
+    assert again["open"] == line["open"] - 1
+
+
+def test_amounts_are_in_cents_of_a_currency(site: Site) -> None:
+    found = site.program("ana").get(f"{API}/recommendations", params={"client": site.clients("ana")[0], "n": 20}).json()
+    amounts = [told[name] for told in found for name in ("price", "price_low", "price_high", "value") if told[name]]
+    assert amounts
+    assert amounts == [round(amount, 2) for amount in amounts]
+    assert {told["currency"] for told in found} == {site.history.purchases.currency}
+
+
+def test_feedback_is_read_in_parts(site: Site) -> None:
+    for client in site.clients("ana")[:5]:
+        site.browser("ana").submit("/feedback", client=client, product=site.open_product(client), verdict="won")
+    program, read, after = site.program("max"), [], 0
+    while part := program.get(f"{API}/feedback", params={"after": after, "limit": 2}).json():
+        assert len(part) <= 2
+        read += [row["client"] for row in part]
+        after = part[-1]["id"]
+    assert read == site.clients("ana")[:5]
+    assert program.get(f"{API}/feedback", params={"limit": 0}).status_code == 422
+
+
 def test_no_request_that_the_document_allows_makes_the_server_fail(site: Site, tmp_path: Path) -> None:
     """Names are those of true clients half of the time, so that it gets past the first check."""
     program, client = site.program("root"), site.clients("ana")[0]

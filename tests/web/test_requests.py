@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 from sites import Browser, Site
 
+from ocular.web import app
 from ocular.web.middleware import HEADERS
 from ocular.web.tables import Feedback
 
@@ -55,6 +57,15 @@ def test_no_file_but_ours_is_served(site: Site, path: str) -> None:
 
 def test_our_own_files_are(site: Site) -> None:
     assert get_as_written(site, "/static/app.js")[0] == 200  # or the test before would pass without any
+    browser = site.stranger()
+    for name, kind in (("app.js", "javascript"), ("style.css", "text/css"), ("icon.svg", "image/svg+xml")):
+        first = browser.get(f"/static/{name}")
+        assert kind in first.headers["content-type"]
+        assert first.content == (Path(app.__file__).parent / "static" / name).read_bytes()
+        again = browser.get(f"/static/{name}", headers={"if-none-match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert browser.get(f"/static/{name}", headers={"if-none-match": '"other"'}).status_code == 200
+    assert browser.post("/static/app.js").status_code == 405
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "ü", '"', "a" * 5000, "\0", "; ;=", "../../x", "%00", "a b"])
@@ -147,6 +158,30 @@ def test_a_body_that_is_too_large_is_refused(small: Site, send: str) -> None:
 @pytest.mark.parametrize("send", SENDERS)
 def test_a_body_of_a_good_size_is_looked_at(small: Site, send: str) -> None:
     assert SENDERS[send](small.stranger(), MOST - 2000).status_code in {303, 401, 422}
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/sign-in", "text/html"), ("/api/v1/feedback", "application/json")])
+def test_only_a_file_with_assignments_may_be_large(site: Site, path: str, kind: str) -> None:
+    """Whoever has not signed in makes nobody read megabytes."""
+    stranger = site.stranger()
+    answer = stranger.post(path, content=b"x" * 200_000, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert "xpected at most 128,000 bytes" in answer.text
+    assert answer.headers["content-type"].startswith(kind)
+    browser = site.browser("max")
+    assert browser.upload("client,seller\n" + " , \n" * 50_000).status_code == 303
+    assert browser.upload("client,seller\n" + " , \n" * 4_000_000).status_code == 413
+    assert stranger.post("/team/assignments/preview/", content=b"x" * 200_000).status_code == 413
+
+
+def test_a_refusal_before_any_route_keeps_the_navigation(site: Site) -> None:
+    browser = site.browser("ana")
+    pages = [
+        browser.post("/feedback", data={"note": "x" * 200_000}),
+        browser.post("/feedback", headers={"origin": "https://evil.example"}),
+    ]
+    assert [page.status_code for page in pages] == [413, 403]
+    assert all("Sign out" in page.text for page in pages)
 
 
 def test_a_length_beyond_all_numbers_is_refused(small: Site) -> None:

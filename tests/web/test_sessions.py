@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from sites import Browser, Site, both_databases
+from sites import PASSWORD, Browser, Site, both_databases, rows_of
 from sqlalchemy import delete, select, update
 
 from ocular.web.tables import Session, Token, User, now
@@ -123,3 +123,54 @@ def test_people_who_are_gone_leave_no_session(site: Site) -> None:
     site.change(delete(User).where(User.name == "ana"))
     assert not browser.signed_in()
     assert program.get("/api/v1/patterns").status_code == 401
+
+
+@both_databases
+def test_a_token_ends_after_its_days(site: Site) -> None:
+    root = site.browser("root")
+    made = re.search(r"<code>([^<]+)</code>", root.submit("/admin/tokens", name="ana", label="our CRM").text)
+    assert made is not None
+    program = Browser(site.app)
+    program.headers["authorization"] = f"Bearer {made[1]}"
+    with site.database.reading() as transaction:
+        token = transaction.scalars(select(Token)).one()
+    assert abs(token.expires - now() - timedelta(days=365)) < timedelta(minutes=1)
+    assert program.get("/api/v1/patterns").status_code == 200
+    site.change(update(Token).values(expires=now() - timedelta(seconds=1)))
+    assert program.get("/api/v1/patterns").status_code == 401
+    assert f"ended {now() - timedelta(seconds=1):%-d %b %Y}" in root.get("/admin").text
+
+
+def test_tokens_are_shown_with_their_days(site: Site) -> None:
+    root = site.browser("root")
+    root.submit("/admin/tokens", name="ana", label="our CRM", days="30")
+    (row,) = [row for row in rows_of(root.get("/admin").text) if row[0] == "our CRM"]
+    day = "%-d %b %Y"
+    assert row[1:5] == ["ana", f"{now():{day}}", "never", f"{now() + timedelta(days=30):{day}}"]
+    assert root.submit("/admin/tokens", name="ana", days="0").status_code == 422
+
+
+@pytest.mark.parametrize("by", ["root", "ana"])
+def test_a_new_password_ends_tokens(site: Site, by: str) -> None:
+    program, other = site.program("ana"), site.program("ben")
+    if by == "root":
+        as_administrator(site, "/admin/users/password", name="ana", password="another long password")
+    else:
+        site.browser("ana").submit("/account/password", old=PASSWORD, new="another long password")
+    assert program.get("/api/v1/patterns").status_code == 401
+    assert other.get("/api/v1/patterns").status_code == 200
+
+
+def test_a_program_without_a_token_is_told_what_is_expected(site: Site) -> None:
+    answer = site.stranger().get("/api/v1/patterns")
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("path", ["/admin/users/sign-out", "/team/assignments", "/sign-out"])
+def test_a_form_asks_once_whose_session_it_is(site: Site, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    root, asked = site.browser("root"), []
+    _ = root.csrf
+    genuine = site.application.gate.visitor_of_session
+    monkeypatch.setattr(site.application.gate, "visitor_of_session", lambda *a: asked.append(a) or genuine(*a))
+    root.submit(path, name="ben", key="x")
+    assert len(asked) == 1

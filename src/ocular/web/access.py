@@ -14,8 +14,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session as Transaction
 
 from ocular.web import credentials
-from ocular.web.audit import audit
-from ocular.web.database import BRIEF, Database
+from ocular.web.audit import Views
+from ocular.web.database import Database
 from ocular.web.errors import ForbiddenError, NotFoundError, SignInError, StaleFormError
 from ocular.web.registry import Registry, Served
 from ocular.web.settings import Names, Settings
@@ -42,7 +42,7 @@ class Application:
 
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self.settings, self.database, self.registry = settings, database, registry
-        self.gate, self.uploads = Gate(settings, database), Uploads()
+        self.gate, self.views, self.uploads = Gate(settings, database), Views(database), Uploads()
         self.computing = threading.BoundedSemaphore(COMPUTING)
         self._assigned: Assigned | None = None
         self._epoch = object()  # another one after each change of assignments
@@ -158,12 +158,8 @@ class Application:
         """What is being read at this moment is not taken for what there is from now on either."""
         self._epoch = object()
 
-    # ------------------------------------------------------------------------------------------------ views
-
     def log_view(self, visitor: Visitor, action: str, subject: str) -> None:
-        """Nobody sees what can not be written down; they hear so soon."""
-        with self.database.writing(BRIEF) as transaction:
-            audit(transaction, visitor.user.name, action, subject, visitor.address)
+        self.views.write(visitor.user.name, action, subject, visitor.address)
 
 
 def find_product(served: Served, name: str) -> int:

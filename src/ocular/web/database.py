@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._engine = _engine(url)
+        # threads that write take turns here: SQLite would let them try again and again, and some of them in vain
+        self._turn = threading.Semaphore(1 if self._engine.dialect.name == "sqlite" else 1000)
 
     def upgrade(self) -> None:
         """Make the tables, or bring those of an older version up to date: one process at a time, however long."""
@@ -78,14 +81,15 @@ class Database:
 
     @contextmanager
     def writing(self, wait: float | None = None) -> Iterator[Session]:
-        """
-        Committed when the block ends; nothing of it is kept when it raises.
-
-        wait: seconds for others who write, if not the usual ones; 0 for as long as it takes.
-        """
+        """Committed when the block ends; nothing of it is kept when it raises. wait: seconds for others who write."""
         engine = self._engine.execution_options(writes=True, **({} if wait is None else {"wait": wait}))
-        with _reachable(), Session(engine, expire_on_commit=False) as session, session.begin():
-            yield session
+        if not self._turn.acquire(timeout=wait or WAIT):
+            raise DatabaseError("the database is busy; try again in a moment")
+        try:
+            with _reachable(), Session(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+        finally:
+            self._turn.release()
 
     def check(self) -> None:
         with self.reading() as session:
@@ -181,7 +185,7 @@ def _begin_sqlite(connection: Connection) -> None:
 class _Patient(psycopg.Connection[Any]):
     """Gives up on a server that takes a question and never answers: its own limits are of no use then."""
 
-    limit = 2 * WAIT  # seconds for each question
+    limit = WAIT + 1  # seconds for each question: the server's own limit comes first
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         return super().wait(self._limited(gen), *args, **options)
@@ -207,7 +211,7 @@ def _connect_postgres(_dialect: Any, _record: Any, arguments: Any, options: Any)
 def _begin_postgres(connection: Connection) -> None:
     wait, raw = connection.get_execution_options().get("wait"), connection.connection.driver_connection
     if isinstance(raw, _Patient):
-        raw.limit = math.inf if wait == 0 else 2 * (wait or WAIT)
+        raw.limit = math.inf if wait == 0 else (wait or WAIT) + 1
     if wait is not None:
         limit = round(wait * 1000)  # 0: none
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}")

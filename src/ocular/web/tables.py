@@ -120,7 +120,7 @@ class Feedback(Base):
     model: Mapped[str] = mapped_column(String(LABEL))  # version that recommended it
     confidence: Mapped[float]
     pattern: Mapped[int | None]  # the co-cluster that spoke for it most
-    label: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))  # what that was called then
+    label: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))  # its name at the time
     user: Mapped[User] = relationship(lazy="joined")
     __table_args__ = (Index("ix_feedback_client_id", "client", "id"),)
 
