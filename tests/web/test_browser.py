@@ -357,6 +357,8 @@ PAGES: dict[str, tuple[str | None, str | Callable[[Page, Site], None]]] = {
     "accounts": ("anna", "/"),
     "client": ("anna", go_to_client),
     "recommendation": ("anna", go_to_recommendation),
+    "calls": ("anna", "/pursued"),
+    "account": ("anna", "/account"),
     "patterns": ("anna", "/patterns"),
     "pattern": ("maria", go_to_pattern),
     "team": ("maria", "/team"),
