@@ -78,6 +78,7 @@ def look_at_file(page: Page, clients: list[str]) -> None:
     file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
     page.get_by_label("CSV file").set_input_files(file)  # type: ignore[arg-type]
     page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="Preview of the assignments").wait_for()
 
 
 def take(page: Page, path: Path) -> None:
