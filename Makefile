@@ -1,5 +1,5 @@
 # make demo   fit the embedded sample, show recommendations with their reasons, write reports with pictures, and serve
-#             the application on this machine; SERVE=0 stops before that
+#             the application on this machine; SERVE=0 stops before that, PORT=8123 takes another port than 8000
 # make test   lint and the whole test suite
 # Both set up .venv first; they need Python 3.11 or later, git and make.
 
@@ -7,7 +7,7 @@
 BIN := .venv/bin
 
 demo: .venv/.demo
-	$(BIN)/ocular demo -o demo $(if $(filter 0,$(SERVE)),,--serve)
+	$(BIN)/ocular demo -o demo $(if $(filter 0,$(SERVE)),,--serve $(if $(PORT),--port $(PORT)))
 
 test: lint
 	$(BIN)/pytest

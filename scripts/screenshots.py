@@ -28,6 +28,7 @@ from ocular.web import feedback  # noqa: E402
 from ocular.web.access import Visitor  # noqa: E402
 from ocular.web.database import Database  # noqa: E402
 from ocular.web.people import add_user  # noqa: E402
+from ocular.web.shown import Shown  # noqa: E402
 from ocular.web.tables import Assignment, Role, Verdict  # noqa: E402
 
 WIDTHS = {"wide": 1280, "phone": 390}
@@ -53,14 +54,14 @@ def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
         owned = [(client, people[seller]) for client, seller in owners if seller in people]
         for client, user in owned:
             transaction.add(Assignment(client=client, user_id=user.id))
-    served = "model-sample"
+    labels = {pattern.index: pattern.label for pattern in advisor.model.coclusters()}
     for n, (client, user) in enumerate(owned[: 2 * len(JUDGED)]):
         best, verdict = advisor.recommend(client, 1)[0], JUDGED[n % len(JUDGED)]
         pattern = best.explanation.reasons[0].cocluster if best.explanation.reasons else None
+        shown = Shown("model-sample", best.confidence, pattern, "" if pattern is None else labels[pattern])
         feedback.keep(
-            database, Visitor(user, "", "127.0.0.1"), client, str(best.product), verdict, WHY[verdict], "", served,
-            best.confidence, pattern,
-        )  # fmt: skip
+            database, Visitor(user, "", "127.0.0.1"), client, str(best.product), verdict, WHY[verdict], "", shown
+        )
     return [client for client, user in owned if user.name == "seller0"]
 
 
@@ -76,7 +77,8 @@ def look_at_file(page: Page, clients: list[str]) -> None:
     lines = ["client,seller", *(f'"{client}",seller1' for client in clients[:5])]
     file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
     page.get_by_label("CSV file").set_input_files(file)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="Preview of the assignments").wait_for()
 
 
 def take(page: Page, path: Path) -> None:
@@ -98,9 +100,11 @@ def photograph(browser: Browser, url: str, advisor: Advisor, clients: list[str],
         "accounts": ("seller0", "/"),
         "client": ("seller0", f"/client?{urlencode({'name': case['client']})}"),
         "recommendation": ("seller0", f"/recommendation?{urlencode(case)}"),
+        "calls": ("seller0", "/pursued"),
+        "account": ("seller0", "/account"),
         "patterns": ("seller0", "/patterns"),
         "pattern": ("seller0", f"/pattern?number={advisor.model.coclusters()[0].index}"),
-        "model": ("seller0", "/model"),
+        "model": ("maria", "/model"),
         "refusal": ("seller0", "/client?name=nobody"),
         "team": ("maria", "/team"),
         "assignments": ("maria", lambda page: look_at_file(page, clients)),

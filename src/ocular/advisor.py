@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.data.interactions import Interactions
-from ocular.explain.calibration import HitRate
+from ocular.explain.calibration import HitRate, expected_rates
 from ocular.explain.price import PriceEstimate
 from ocular.explain.reasons import Explanation
 from ocular.model import OCuLaR, load
@@ -68,14 +69,18 @@ class Advisor:
         """From the folder of a saved model."""
         return cls(load(path))
 
-    def recommend(self, client: Any, n: int = 5, *, also: Iterable[Any] = ()) -> list[Recommendation]:
+    def recommend(
+        self, client: Any, n: int = 5, *, also: Iterable[Any] = (), without: Iterable[Any] = ()
+    ) -> list[Recommendation]:
         """
         The n best products for a client, best first; those that no co-cluster speaks for come last, without a reason.
 
-        `also` names products to take as bought: what would be recommended if the client had them too.
+        `also` names products to take as bought: what would be recommended if the client had them too. `without` names
+        products to leave out.
         """
-        user = self.model.interactions_.user_index(client)
-        return self._recommend(user, n, self._with(user, also))
+        history = self.model.interactions_
+        user, others = history.user_index(client), [history.item_index(product) for product in _listed(without)]
+        return self._recommend(user, n, self._with(user, also), others)
 
     def recommend_new(self, products: Iterable[Any], n: int = 5) -> list[Recommendation]:
         """The n best products for a client who is not in the model and has these products."""
@@ -87,17 +92,20 @@ class Advisor:
         user, item = history.user_index(client), history.item_index(product)
         return self._valued(self.model.explain(user, item, self._with(user, also)))
 
-    def _recommend(self, user: int | None, n: int, basket: Interactions | None) -> list[Recommendation]:
+    def _recommend(
+        self, user: int | None, n: int, basket: Interactions | None, without: list[int] | None = None
+    ) -> list[Recommendation]:
         n = min(n, self.model.interactions_.n_items)
-        ids, _ = self.model.recommend(user or 0, basket, N=n, recalculate_user=basket is not None)
+        ids, _ = self.model.recommend(
+            user or 0, basket, N=n, filter_items=without or None, recalculate_user=basket is not None
+        )
         return [self._valued(explanation) for explanation in self.model.explain_all(user, ids[ids >= 0], basket)]
 
     def _valued(self, explanation: Explanation) -> Recommendation:
         confidence, price = explanation.confidence, explanation.price
-        calibration, rate = self.model.calibration_, confidence
-        if calibration is not None:
-            rate = min(confidence, calibration.rates[0]) if explanation.observed is None else explanation.observed.rate
-        value = None if price is None else float(price.median * rate)
+        checked = bool(explanation.reasons) and not explanation.owned
+        rate = float(expected_rates(self.model.calibration_, np.asarray(confidence), checked=checked))
+        value = None if price is None else price.median * rate
         return Recommendation(explanation.product, confidence, price, explanation, value)
 
     def _with(self, user: int, also: Iterable[Any]) -> Interactions | None:

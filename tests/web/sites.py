@@ -16,12 +16,14 @@ import pytest
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
+from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
 from ocular.web import credentials, people
-from ocular.web.access import COOKIE, Application
+from ocular.web.access import Application
 from ocular.web.app import create_app
 from ocular.web.database import Database
 from ocular.web.settings import Settings
+from ocular.web.signing_in import Visitor
 from ocular.web.tables import Assignment, AuditEntry, Base, Session, User
 
 PASSWORD = "correct horse battery staple"
@@ -84,7 +86,11 @@ class Browser(TestClient):
         return self.post(path, data={"csrf": self.csrf} | fields)
 
     def preview(self, content: str | bytes) -> httpx2.Response:
-        """Assignments as a file."""
+        """Assignments as a file: the page that comes after it, or the refusal."""
+        answer = self.upload(content)
+        return self.get(answer.headers["location"]) if answer.status_code == 303 else answer
+
+    def upload(self, content: str | bytes) -> httpx2.Response:
         given = content if isinstance(content, bytes) else content.encode()
         return self.post(
             "/team/assignments/preview", data={"csrf": self.csrf}, files={"file": ("clients.csv", given, "text/csv")}
@@ -132,6 +138,10 @@ class Site:
         """A product that is recommended to the client: the best, or one after it."""
         return str(self.application.served.advisor.recommend(client, place + 1)[place].product)
 
+    def worth(self, found: Recommendation) -> float | None:
+        """What lists and pages say a recommendation is worth."""
+        return self.application.served.opportunities.value(found.explanation.item, found.confidence)
+
     def stranger(self) -> Browser:
         return Browser(self.app)
 
@@ -162,9 +172,23 @@ class Site:
             owned = select(Assignment.client, User.name).join(User, User.id == Assignment.user_id)
             return dict(tuple(row) for row in transaction.execute(owned))
 
+    @property
+    def cookie(self) -> str:
+        return self.application.cookie
+
+    def change(self, *statements: Any) -> None:
+        """Behind the back of the application."""
+        with self.database.writing() as transaction:
+            for statement in statements:
+                transaction.execute(statement)
+
+    def visitor(self, name: str) -> Visitor:
+        with self.database.reading() as transaction:
+            return Visitor(people.find_user(transaction, name), "", "unknown")
+
     def session_of(self, browser: Browser) -> Session:
         with self.database.reading() as transaction:
-            found = transaction.get(Session, credentials.digest(browser.cookies[COOKIE]))
+            found = transaction.get(Session, credentials.digest(browser.cookies[self.cookie]))
         assert found is not None
         return found
 

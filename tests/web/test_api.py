@@ -33,9 +33,9 @@ def test_recommendations_are_those_of_the_model_with_everything_to_tell(site: Si
     assert [(r["client"], r["product"]) for r in found] == [(client, r.product) for r in expected]
     for told, truth in zip(found, expected, strict=True):
         assert told["confidence"] == pytest.approx(truth.confidence)
-        assert told["value"] == pytest.approx(truth.value)
+        assert told["value"] == pytest.approx(site.worth(truth), abs=0.006)
         assert told["hit_rate"] == pytest.approx(None if truth.observed is None else truth.observed.rate)
-        assert told["price"] == pytest.approx(None if truth.price is None else truth.price.median)
+        assert told["price"] == (None if truth.price is None else round(truth.price.median, 2))
         assert told["owned"] is False
         assert told["pattern"] == (told["reasons"][0]["pattern"] if told["reasons"] else None)
     assert any(told["reasons"] for told in found)
@@ -55,7 +55,10 @@ def test_an_explanation_adds_up_and_can_suppose(site: Site) -> None:
         own, *rows = reason["matrix"]["rows"]
         assert own["self"]
         assert not own["bought"][-1]
-        assert all(row["bought"][-1] for row in rows)
+        has_it = [row["bought"][-1] for row in rows]
+        assert has_it == sorted(has_it, reverse=True)  # first some who bought it, then some of the others
+        assert sum(has_it) <= reason["bought_by"]
+        assert len(rows) - sum(has_it) <= reason["group"] - reason["bought_by"]
     supposed = program.get(f"{API}/explanation", params={"client": client, "product": product, "also": [other]}).json()
     truth = site.application.served.advisor.explain(client, product, also=[other])
     assert supposed["confidence"] == pytest.approx(truth.confidence)
@@ -144,9 +147,63 @@ def test_a_seller_reads_no_export(site: Site) -> None:
 def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site) -> None:
     document = site.stranger().get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
-        f"{API}/{name}" for name in ("recommendations", "explanation", "patterns", "patterns/{number}", "feedback")
+        f"{API}/{name}"
+        for name in ("clients", "recommendations", "explanation", "patterns", "patterns/{number}", "feedback")
     }
     assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
+
+
+def test_the_document_tells_the_fields_of_every_answer(site: Site) -> None:
+    document = site.stranger().get(f"{API}/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert set(operation["responses"]) >= {"400", "401", "403", "404", "405", "409", "413", "422", "503"}
+            assert all(given.get("description") for given in operation.get("parameters", [])), path
+            good = operation["responses"]["201" if method == "post" else "200"]["content"]["application/json"]["schema"]
+            named = good.get("items", good)["$ref"].rpartition("/")[2]
+            assert document["components"]["schemas"][named]["properties"], path
+
+
+def test_a_program_lists_its_clients(site: Site) -> None:
+    program = site.program("ana")
+    found = program.get(f"{API}/clients").json()
+    assert (found["total"], found["page"], found["pages"]) == (15, 1, 1)
+    assert {line["client"] for line in found["clients"]} == set(site.clients("ana"))
+    values = [line["value"] for line in found["clients"]]
+    assert values == sorted(values, reverse=True)
+    assert values == [round(value, 2) for value in values]
+    assert found["currency"] == site.history.purchases.currency
+    small = [program.get(f"{API}/clients", params={"size": 10, "page": page}).json() for page in (1, 2, 3)]
+    assert [len(page["clients"]) for page in small] == [10, 5, 5]
+    assert small[0]["clients"] + small[1]["clients"] == found["clients"]
+    one = program.get(f"{API}/clients", params={"search": site.clients("ana")[0].upper(), "order": "name"}).json()
+    assert [line["client"] for line in one["clients"]] == [site.clients("ana")[0]]
+    assert site.program("root").get(f"{API}/clients").json()["total"] == 60
+    line = found["clients"][0]
+    site.browser("ana").submit("/feedback", client=line["client"], product=line["product"], verdict="won")
+    again = {each["client"]: each for each in program.get(f"{API}/clients").json()["clients"]}[line["client"]]
+    assert again["product"] != line["product"]
+    assert again["open"] == line["open"] - 1
+
+
+def test_amounts_are_in_cents_of_a_currency(site: Site) -> None:
+    found = site.program("ana").get(f"{API}/recommendations", params={"client": site.clients("ana")[0], "n": 20}).json()
+    amounts = [told[name] for told in found for name in ("price", "price_low", "price_high", "value") if told[name]]
+    assert amounts
+    assert amounts == [round(amount, 2) for amount in amounts]
+    assert {told["currency"] for told in found} == {site.history.purchases.currency}
+
+
+def test_feedback_is_read_in_parts(site: Site) -> None:
+    for client in site.clients("ana")[:5]:
+        site.browser("ana").submit("/feedback", client=client, product=site.open_product(client), verdict="won")
+    program, read, after = site.program("max"), [], 0
+    while part := program.get(f"{API}/feedback", params={"after": after, "limit": 2}).json():
+        assert len(part) <= 2
+        read += [row["client"] for row in part]
+        after = part[-1]["id"]
+    assert read == site.clients("ana")[:5]
+    assert program.get(f"{API}/feedback", params={"limit": 0}).status_code == 422
 
 
 def test_no_request_that_the_document_allows_makes_the_server_fail(site: Site, tmp_path: Path) -> None:

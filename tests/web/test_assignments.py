@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
 import re
+import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
 import pytest
 from sites import NOBODYS, Site, both_databases, label, text_of
+from sqlalchemy import delete, event
+from sqlalchemy.exc import IntegrityError
 
 from ocular import Interactions, OCuLaR
+from ocular.web import people, uploads
+from ocular.web.assignments import Preview
+from ocular.web.database import DatabaseError, lock
+from ocular.web.errors import NotFoundError
+from ocular.web.tables import Assignment, User
 
 OpenSite = Callable[..., Site]
 
@@ -30,9 +43,13 @@ def test_a_preview_changes_nothing_and_the_button_all(site: Site) -> None:
     before = site.owners()
     lines = [f"{quoted(mine[0])},BEN", f"{quoted(mine[1])},ana", f"{quoted(mine[2])},", f"{quoted(free)}, ana "]
     browser = site.browser("max")
-    page = browser.preview("\n".join(["Client , SELLER", *lines, "", " , "]))
+    content = "\n".join(["Client , SELLER", *lines, "", " , "])
+    page = browser.preview(content)
     assert page.status_code == 200
-    assert "1 clients would be assigned, 1 go to another seller, 1 be taken from everybody; 1 stay." in page.text
+    assert (
+        "1 client would be newly assigned, 1 client would go to another seller, "
+        "1 client would have no seller any more; 1 client would stay."
+    ) in page.text
     assert site.owners() == before
     assert site.audited("assignments imported") == []
     answer = browser.confirm(page)
@@ -40,7 +57,10 @@ def test_a_preview_changes_nothing_and_the_button_all(site: Site) -> None:
     after = before | {mine[0]: "ben", free: "ana"}
     del after[mine[2]]
     assert site.owners() == after
-    assert [(e.name, e.subject) for e in site.audited("assignments imported")] == [("max", "1 new, 1 changed, 1 freed")]
+    (entry,) = site.audited("assignments imported")
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+    file = f"clients.csv, {len(content.encode())} bytes, sha256 {digest}"
+    assert (entry.name, entry.subject) == ("max", f"1 new, 1 changed, 1 freed; {file}")
 
 
 def test_freed_clients_are_the_managers_and_no_sellers(site: Site) -> None:
@@ -77,10 +97,10 @@ def test_every_mistake_is_told_with_its_line_and_nothing_is_changed(site: Site) 
     content = "\n".join(lines)
     browser = site.browser("max")
     assert errors(browser.preview(content)) == [
-        "line 3: the model knows no client 'Unknown & Co'",
+        "line 3: you have no client 'Unknown & Co'",
         "line 4: there is no seller 'nobody' in your team",
         "line 5: there is no seller 'sue' in your team",
-        f"line 6: the client {theirs!r} belongs to another team",
+        f"line 6: you have no client {theirs!r}",
         f"line 8: the client {mine[0]!r} stands in the file twice",
         "line 9: expected 2 cells, got 3",
         "line 10: expected 2 cells, got 1",
@@ -106,8 +126,8 @@ def test_a_file_is_read_again_after_the_preview(site: Site) -> None:
     page = browser.preview(content)
     site.browser("root").assign(f"client,seller\n{quoted(free)},sue\n")
     answer = browser.confirm(page)
-    assert answer.status_code == 400
-    assert "belongs to another team" in answer.text
+    assert answer.status_code == 409
+    assert "othing was changed: line 2: you have no client" in answer.text
     assert site.owners()[free] == "sue"
 
 
@@ -115,13 +135,13 @@ def test_a_file_is_read_again_after_the_preview(site: Site) -> None:
     ("content", "told"),
     [
         ("", "line 1: expected the columns client and seller, got "),
-        ("client;seller\nx;ana\n", "line 1: expected the columns client and seller, got client;seller"),
+        ("client|seller\nx|ana\n", "line 1: expected the columns client and seller, got client|seller"),
         ("client,seller,team\n", "line 1: expected the columns client and seller, got client, seller, team"),
         ("client,client\n", "line 1: expected the columns client and seller, got client, client"),
         ("client,seller\n" + "x" * 200_000 + ",ana\n", "line 2: field larger than field limit (131072)"),
-        ("client,seller\n<b>bold</b>,ana\n", "line 2: the model knows no client '<b>bold</b>'"),
+        ("client,seller\n<b>bold</b>,ana\n", "line 2: you have no client '<b>bold</b>'"),
     ],
-    ids=["empty", "semicolons", "more", "twice", "endless", "markup"],
+    ids=["empty", "bars", "more", "twice", "endless", "markup"],
 )
 def test_another_file_is_refused(site: Site, content: str, told: str) -> None:
     answer = site.browser("max").preview(content)
@@ -155,12 +175,189 @@ def test_a_file_that_can_be_looked_at_can_be_kept(site: Site) -> None:
 
 @both_databases
 def test_a_seller_who_is_gone_in_the_meantime_undoes_the_whole_file(site: Site) -> None:
-    mine, before = site.clients("ana"), site.owners()
-    content = (
-        "client,seller\n" + "".join(f"{quoted(client)},ben\n" for client in mine[:5]) + f"{quoted(mine[5])},gone\n"
-    )
-    assert site.browser("max").assign(content).status_code == 422
+    mine, before, root = site.clients("ana"), site.owners(), site.browser("root")
+    root.submit("/admin/users", name="gone", role="seller", team="north", password="a long password")
+    lines = [*(f"{quoted(client)},ben" for client in mine[:5]), f"{quoted(mine[5])},gone"]
+    browser = site.browser("max")
+    page = browser.preview("\n".join(["client,seller", *lines]))
+    assert page.status_code == 200
+    site.change(delete(User).where(User.name == "gone"))
+    answer = browser.confirm(page)
+    assert answer.status_code == 409
+    assert "nothing was changed: line 7: there is no seller 'gone' in your team" in text_of(answer).lower()
     assert site.owners() == before
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_files_of_any_spreadsheet_are_read(site: Site, delimiter: str) -> None:
+    client = site.clients("ana")[0]
+    assert site.browser("max").assign(f"client{delimiter}seller\n{quoted(client)}{delimiter}ben\n").status_code == 303
+    assert site.owners()[client] == "ben"
+
+
+@both_databases
+def test_assignments_are_exported_as_they_can_be_read_in_again(site: Site) -> None:
+    max_ = site.browser("max")
+    answer = max_.get("/team/assignments.csv")
+    assert answer.content.startswith("\ufeff".encode())
+    rows = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
+    mine = {name: owner for name, owner in site.owners().items() if owner in {"ana", "ben"}}
+    assert rows[0] == ["client", "seller"]
+    assert dict(rows[1:]) == mine
+    assert f"{len(mine)} stay." in max_.preview(answer.content).text
+    everything = site.browser("root").get("/team/assignments.csv")
+    assert len(everything.text.splitlines()) == 1 + len(site.owners())
+
+
+def test_what_others_have_is_refused_like_what_nobody_has(site: Site) -> None:
+    theirs, browser = site.clients("sue")[0], site.browser("max")
+    texts = [errors(browser.preview(f"client,seller\n{quoted(name)},ana\n"))[0] for name in (theirs, "No Such AG")]
+    assert texts[0].replace(repr(theirs), "") == texts[1].replace("'No Such AG'", "")
+    told = errors(site.browser("root").preview("client,seller\nNo Such AG,ana\n"))
+    assert told == ["line 2: the model knows no client 'No Such AG'"]
+
+
+# ------------------------------------------------------------------------------------------------ between two pages
+
+
+def test_a_look_is_followed_by_a_page_that_can_be_opened_again(site: Site) -> None:
+    browser = site.browser("max")
+    answer = browser.upload(f"client,seller\n{quoted(site.clients('ana')[0])},ben\n")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/team/assignments")
+    pages = [browser.get("/team/assignments") for _ in range(2)]
+    assert [page.status_code for page in pages] == [200, 200]
+    assert pages[0].text == pages[1].text
+    assert site.browser("root").get("/team/assignments").status_code == 404  # nobody else's
+    assert browser.confirm(pages[0]).status_code == 303
+    assert browser.get("/team/assignments").headers["location"] == "/team"
+
+
+@both_databases
+def test_the_button_may_be_pressed_twice(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("max")
+    page = browser.preview(f"client,seller\n{quoted(client)},ben\n")
+    assert [browser.confirm(page).status_code for _ in range(2)] == [303, 303]
+    assert site.owners()[client] == "ben"
+    assert len(site.audited("assignments imported")) == 1
+
+
+def test_a_file_that_could_not_be_kept_is_still_there(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, browser = site.clients("ana")[0], site.browser("max")
+    page = browser.preview(f"client,seller\n{quoted(client)},ben\n")
+
+    def broken(*_: object) -> None:
+        raise DatabaseError("the database does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ocular.web.routes.team.keep_assignments", broken)
+        assert browser.confirm(page).status_code == 503
+    assert browser.confirm(page).status_code == 303
+    assert site.owners()[client] == "ben"
+
+
+def test_a_new_file_takes_the_place_of_the_one_before(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("max")
+    first = browser.preview(f"client,seller\n{quoted(client)},ben\n")
+    browser.preview(f"client,seller\n{quoted(client)},\n")
+    answer = browser.confirm(first)
+    assert answer.status_code == 404
+    assert "The file is not here any more; choose it again." in answer.text
+    assert site.owners()[client] == "ana"
+
+
+def test_files_wait_for_a_while_and_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "MOST_BYTES", 100)
+    kept = uploads.Uploads()
+    first, second = (kept.keep(user, "x.csv", b"x" * 40, Preview()) for user in (1, 2))
+    assert [kept.find(user) for user in (1, 2)] == [first, second]
+    third = kept.keep(3, "x.csv", b"x" * 40, Preview())
+    with pytest.raises(NotFoundError):
+        kept.find(1)  # the oldest
+    assert [kept.find(user) for user in (2, 3)] == [second, third]
+    kept.keep(4, "x.csv", b"x" * 200, Preview())  # alone it may be as large as a request
+    assert kept.find(4).content == b"x" * 200
+    with pytest.raises(NotFoundError):
+        kept.find(3)
+    monkeypatch.setattr(uploads, "EXPIRY", -1.0)
+    kept.keep(5, "x.csv", b"x", Preview())
+    with pytest.raises(NotFoundError):
+        kept.find(5)
+
+
+@both_databases
+def test_many_clients_take_as_many_statements_as_few(site: Site) -> None:
+    browser, statements = site.browser("root"), []
+
+    @event.listens_for(site.database._engine, "before_cursor_execute")
+    def count(*given: object) -> None:
+        statements.append(given[2])
+
+    def taken(clients: list[str], seller: str) -> int:
+        page = browser.preview("client,seller\n" + "".join(f"{quoted(client)},{seller}\n" for client in clients))
+        statements.clear()
+        assert browser.confirm(page).status_code == 303
+        return len(statements)
+
+    assert taken(site.clients("ana")[:1], "ben") == taken(site.clients("sue"), "ben")
+    assert taken(site.clients("sue"), "ben") < taken(site.clients("sue"), "ana")  # who stays is not written
+
+
+# ------------------------------------------------------------------------------------------------ two at once
+
+
+def in_background(action: Callable[[], httpx2.Response]) -> Callable[[], httpx2.Response]:
+    """Start it; the result waits for its end."""
+    found: list[httpx2.Response] = []
+    thread = threading.Thread(target=lambda: found.append(action()))
+    thread.start()
+
+    def result() -> httpx2.Response:
+        thread.join()
+        return found[0]
+
+    return result
+
+
+@both_databases
+def test_of_two_imports_the_second_sees_the_first(site: Site) -> None:
+    free, browser = label(site.history, NOBODYS[0]), site.browser("max")
+    page = browser.preview(f"client,seller\n{quoted(free)},ana\n")
+    with site.database.writing() as transaction:
+        lock(transaction, Assignment)
+        transaction.add(Assignment(client=free, user_id=site.visitor("sue").user.id))
+        transaction.flush()
+        answer = in_background(lambda: browser.confirm(page))
+        time.sleep(0.5)
+    assert answer().status_code == 409
+    assert "you have no client" in answer().text
+    assert site.owners()[free] == "sue"
+
+
+@both_databases
+def test_a_name_that_two_take_at_once_is_taken(site: Site) -> None:
+    root = site.browser("root")
+    _ = root.csrf
+    with site.database.writing() as transaction:
+        people.add_user(transaction, "new", "seller", "a long password")
+        answer = in_background(
+            lambda: root.submit("/admin/users", name="new", role="seller", password="another password")
+        )
+        time.sleep(0.5)
+    assert answer().status_code == 400
+    assert "expected a new name, got 'new', which is taken" in text_of(answer())
+    assert site.count(User) == 6
+
+
+def test_a_broken_rule_is_a_conflict_of_one_line(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise IntegrityError("insert", {}, sqlite3.IntegrityError("UNIQUE constraint failed"))
+
+    browser = site.browser("max")
+    page = browser.preview(f"client,seller\n{quoted(site.clients('ana')[0])},ben\n")
+    monkeypatch.setattr("ocular.web.routes.team.keep_assignments", broken)
+    answer = browser.confirm(page)
+    assert answer.status_code == 409
+    assert "Somebody else changed the same at this moment; look at it again and repeat." in answer.text
 
 
 # ------------------------------------------------------------------------------------------------ strange names

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, timedelta
+from importlib.resources import files
 from pathlib import Path
 
 import psycopg
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from sites import Site, both_databases
-from sqlalchemy import inspect, select, text
+from sqlalchemy import event, inspect, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from ocular.errors import ConfigError
+from ocular.web.audit import Views
 from ocular.web.database import Database, DatabaseError
-from ocular.web.tables import AuditEntry, Base, Feedback, User, now
+from ocular.web.tables import AuditEntry, Base, Feedback, Key, Token, User, now
 
 OpenSite = Callable[..., Site]
 both_empty = pytest.mark.parametrize("empty_database_url", ["sqlite", "postgresql"], indirect=True)
@@ -49,6 +56,115 @@ def test_an_upgrade_of_a_database_that_is_up_to_date_keeps_everything(database: 
     database.upgrade()
     with database.reading() as transaction:
         assert transaction.scalars(select(AuditEntry.action)).all() == ["was here"]
+
+
+OLDER = (
+    "insert into users (id, name, full_name, role, team, password, active, created) "
+    "values (1, 'ana', 'Ana', 'seller', '', 'x', true, :now)",
+    "insert into tokens (digest, user_id, label, created) values ('x', 1, 'our CRM', :now)",
+    "insert into feedback (at, client, product, user_id, verdict, reason, note, model, confidence, pattern) "
+    "values (:now, 'c', 'p', 1, 'won', '', '', 'm', 0.5, 7), (:now, 'd', 'p', 1, 'won', '', '', 'm', 0.5, null)",
+)
+
+
+def older(database: Database) -> None:
+    """As the first version left it."""
+    config = Config()
+    config.set_main_option("script_location", str(files("ocular.web") / "migrations"))
+    with database._engine.execution_options(writes=True).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for statement in OLDER:
+            connection.execute(text(statement), {"now": "2024-01-31 12:00:00+00:00"})
+
+
+@both_empty
+def test_an_upgrade_keeps_what_an_older_version_wrote(database: Database) -> None:
+    older(database)
+    database.upgrade()
+    with database.reading() as transaction:
+        rows = transaction.scalars(select(Feedback).order_by(Feedback.id)).all()
+        assert [(row.client, row.pattern, row.label) for row in rows] == [("c", 7, "pattern 7"), ("d", None, "")]
+        (token,) = transaction.scalars(select(Token))
+        assert (token.label, token.user.name) == ("our CRM", "ana")
+        assert token.expires > now() + timedelta(days=364)  # none ends with the upgrade
+        assert len(transaction.scalars(select(Key.secret)).one()) == 64
+
+
+@both_empty
+def test_processes_that_start_at_once_upgrade_one_after_the_other(empty_database_url: str) -> None:
+    databases, failed = [Database(empty_database_url) for _ in range(4)], []
+
+    def upgrade(database: Database) -> None:
+        try:
+            database.upgrade()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=upgrade, args=[database]) for database in databases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    with databases[0].reading() as transaction:
+        assert len(transaction.scalars(select(Key)).all()) == 1
+    for database in databases:
+        database.close()
+
+
+@both_empty
+def test_an_upgrade_may_take_longer_than_a_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the limits of pages a large table would stay as it is for ever."""
+    genuine, looked = command.upgrade, []
+
+    def watched(config: Config, revision: str) -> None:
+        connection = config.attributes["connection"]
+        if connection.dialect.name == "postgresql":
+            for name in ("statement_timeout", "lock_timeout"):
+                assert connection.execute(text(f"show {name}")).scalar() == "0"
+            assert connection.connection.driver_connection.limit == math.inf
+        else:
+            assert connection.execute(text("pragma busy_timeout")).scalar() == 3_600_000
+        looked.append(revision)
+        genuine(config, revision)
+
+    monkeypatch.setattr(command, "upgrade", watched)
+    database.upgrade()
+    assert looked == ["head"]
+
+
+@both_empty
+def test_a_database_of_a_newer_version_is_refused(database: Database) -> None:
+    database.upgrade()
+    with database._engine.execution_options(writes=True).begin() as connection:
+        connection.execute(text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(ConfigError) as caught:
+        database.upgrade()
+    assert str(caught.value) == (
+        "expected a database of this version of ocular or an older one, got revision '9999'; "
+        "install the ocular that made it"
+    )
+
+
+def test_the_cause_is_logged_but_not_for_every_request(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise OperationalError("select 1", {}, sqlite3.OperationalError("disk I/O error"))
+
+    def told() -> list[str]:
+        messages = [record.getMessage() for record in caplog.records]
+        return [message for message in messages if message.startswith("the database")]
+
+    monkeypatch.setattr("ocular.web.database._told", -100.0)
+    monkeypatch.setattr(site.database._engine, "connect", unreachable)
+    for _ in range(3):
+        assert site.stranger().get("/readyz").status_code == 503
+    assert told() == ["the database does not answer: disk I/O error"]
+    monkeypatch.setattr("ocular.web.database.LOG_EVERY", 0.0)
+    site.stranger().get("/readyz")
+    assert len(told()) == 2
 
 
 @both_databases
@@ -199,7 +315,7 @@ def test_a_database_with_all_connections_taken_is_503(open_site: OpenSite, monke
     browser = site.browser("ana")
     monkeypatch.setattr(site.database._engine.pool, "_timeout", 0.1)
     with ExitStack() as taken:
-        for _ in range(20):  # as many as the pool may hold
+        for _ in range(30):  # as many as the pool may hold
             taken.enter_context(site.database.reading()).execute(text("select 1"))
         assert browser.get("/").status_code == 503
     assert browser.signed_in()
@@ -221,6 +337,50 @@ def test_a_locked_sqlite_file_is_503_and_recovers(
     other.close()
     assert browser.submit("/feedback", **fields).status_code == 303
     assert site.count(Feedback) == 1
+
+
+def test_a_view_that_can_not_be_written_down_is_refused_soon(
+    open_site: OpenSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ocular.web.audit.BRIEF", 0.2)
+    waited: list[float | None] = []
+    site = open_site()
+    browser, client, genuine = site.browser("ana"), site.clients("ana")[0], site.database.writing
+    monkeypatch.setattr(site.database, "writing", lambda wait=None: waited.append(wait) or genuine(wait))
+    other = sqlite3.connect(tmp_path / "ocular.db", isolation_level=None)
+    other.execute("begin immediate")
+    assert browser.get("/client", params={"name": client}).status_code == 503
+    assert waited == [0.2]
+    assert browser.get("/").status_code == 200  # whoever only reads does not wait
+    other.execute("rollback")
+    other.close()
+    assert browser.get("/client", params={"name": client}).status_code == 200
+    assert len(site.audited("client viewed")) == 1
+
+
+@both_databases
+def test_views_at_once_share_a_transaction_and_none_is_lost(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, commits = Database(database_url), []
+    event.listen(database._engine, "commit", commits.append)
+    views, genuine = Views(database), database.writing
+
+    def slow(*given: float) -> object:
+        time.sleep(0.05)
+        return genuine(*given)
+
+    monkeypatch.setattr(database, "writing", slow)
+    threads = [threading.Thread(target=views.write, args=(f"n{n}", "viewed")) for n in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.reading() as transaction:
+        assert {*transaction.scalars(select(AuditEntry.name))} == {f"n{n}" for n in range(20)}
+    assert len(commits) < 10
+    monkeypatch.setattr(database, "writing", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        views.write("ana", "viewed")
+    database.close()
 
 
 def test_two_processes_may_share_an_sqlite_file(open_site: OpenSite) -> None:

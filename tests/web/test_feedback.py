@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import re
 import sqlite3
 from collections.abc import Callable
 
 import pytest
-from sites import Site, both_databases, rows_of, say, text_of
-from sqlalchemy import select
+from sites import NOBODYS, PASSWORD, Site, both_databases, label, rows_of, say, text_of
+from sqlalchemy import delete, select
 
 from ocular.web import feedback
 from ocular.web.app import create_app
-from ocular.web.tables import Feedback, Verdict
+from ocular.web.database import DatabaseError
+from ocular.web.tables import Feedback, Session, Verdict
 
 OpenSite = Callable[..., Site]
 
@@ -93,7 +96,7 @@ def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None
     client, browser = site.clients("ana")[0], site.browser("ana")
     product = str(site.history.item_labels[site.history.by_user[0][0]])
     answer = browser.submit("/feedback", client=client, product=product, verdict="pursue")
-    assert answer.status_code == 404
+    assert answer.status_code == 409
     assert "has this product already" in answer.text
     assert site.count(Feedback) == 0
 
@@ -143,25 +146,165 @@ def test_the_funnel_by_pattern_adds_up(site: Site) -> None:
     browser = site.browser("ana")
     for client, verdict in zip(site.clients("ana"), ["won", "won", "lost", "pursue", "not relevant"] * 3, strict=True):
         say(site, browser, client, verdict)
-    rows = feedback.latest(site.database, "north")
-    by_pattern = feedback.funnels_by_pattern(rows)
+    rows, by_pattern = kept(site), feedback.by_pattern(site.database, site.visitor("max"))
     assert len(by_pattern) > 1
-    assert sum(found.judged for found in by_pattern.values()) == len(rows) == 15
-    assert feedback.funnel(rows).hit_rate == pytest.approx(6 / 9)
-    for pattern, found in by_pattern.items():
-        assert found.counts == {v: sum(r.pattern == pattern and r.verdict == v for r in rows) for v in Verdict}
-    shown = [row for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
-    assert sorted([*map(int, row[1:5])] for row in shown) == sorted(
-        [found.counts[v] for v in Verdict] for found in by_pattern.values()
+    assert [found.funnel.judged for found in by_pattern] == sorted(
+        (found.funnel.judged for found in by_pattern), reverse=True
     )
+    total = feedback.added(found.funnel for found in by_pattern)
+    assert total.judged == len(rows) == 15
+    assert total.hit_rate == pytest.approx(6 / 9)
+    for found in by_pattern:
+        own = [row.verdict for row in rows if (row.label or "no pattern") == found.label]
+        assert found.funnel.counts == {v: own.count(v) for v in Verdict}
+    shown = [row for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
+    assert [[*map(int, row[1:5])] for row in shown] == [
+        [found.funnel.counts[v] for v in Verdict] for found in by_pattern
+    ]
 
 
 def test_no_ended_case_has_no_hit_rate(site: Site) -> None:
     say(site, site.browser("ana"), site.clients("ana")[0], "pursue")
-    assert feedback.funnel(feedback.latest(site.database, None)).hit_rate is None
+    (found,) = feedback.by_pattern(site.database, site.visitor("root"))
+    assert found.funnel.hit_rate is None
+
+
+# ------------------------------------------------------------------------------------------------ whose it is
+
+
+def counts(site: Site, name: str) -> list[int]:
+    return [*feedback.added(f.funnel for f in feedback.by_pattern(site.database, site.visitor(name))).counts.values()]
+
+
+@both_databases
+def test_what_was_said_of_a_client_is_the_affair_of_who_has_it_now(site: Site) -> None:
+    mine, root = site.clients("ana")[0], site.browser("root")
+    say(site, site.browser("ana"), mine, "won")
+    assert (counts(site, "max"), counts(site, "root")) == ([0, 0, 1, 0], [0, 0, 1, 0])
+    root.assign(f'client,seller\n"{mine}",sue\n')
+    assert (counts(site, "max"), counts(site, "root")) == ([0, 0, 0, 0], [0, 0, 1, 0])
+    assert mine not in text_of(site.browser("max").get("/team"))
+    assert len(site.browser("max").get("/team/feedback.csv").text.splitlines()) == 1
+    assert site.program("max").get("/api/v1/feedback").json() == []
+
+
+@both_databases
+def test_a_later_word_by_an_administrator_stands_for_the_team_too(site: Site) -> None:
+    mine = site.clients("ana")[0]
+    say(site, site.browser("ana"), mine, "won")
+    say(site, site.browser("root"), mine, "lost")
+    assert counts(site, "max") == [0, 0, 0, 1]
+    assert len(site.program("max").get("/api/v1/feedback").json()) == 2
+
+
+@both_databases
+def test_what_was_said_of_nobodys_clients_is_the_affair_of_who_said_it(site: Site) -> None:
+    free = label(site.history, NOBODYS[0])
+    say(site, site.browser("max"), free, "pursue")
+    assert counts(site, "max") == [1, 0, 0, 0]
+    say(site, site.browser("root"), free, "lost")
+    assert counts(site, "max") == [0, 0, 0, 0]
+
+
+@both_databases
+def test_figures_for_each_seller(site: Site) -> None:
+    say(site, site.browser("ana"), site.clients("ana")[0], "won")
+    say(site, site.browser("root"), site.clients("ana")[1], "lost")
+    say(site, site.browser("ben"), site.clients("ben")[0], "pursue")
+    rows = {row[1]: row[2:] for row in rows_of(site.browser("max").get("/team").text) if len(row) == 8}
+    assert rows["ana"] == ["0", "0", "1", "1", "50 %", "15"]
+    assert rows["ben"] == ["1", "0", "0", "0", "–", "10"]
+    assert "sue" not in rows
+
+
+def test_patterns_of_two_models_are_counted_apart(site: Site) -> None:
+    with site.database.writing() as transaction:
+        ana = site.visitor("ana").user.id
+        for n, (model, pattern, name) in enumerate([("old", 1, "Pumps"), ("new", 1, "Sails"), ("new", None, "")]):
+            transaction.add(
+                Feedback(
+                    client=site.clients("ana")[n], product="p", user_id=ana, verdict="won", model=model,
+                    confidence=0.5, pattern=pattern, label=name,
+                )
+            )  # fmt: skip
+            transaction.flush()
+    shown = [row[0] for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
+    assert shown == ["Sails new", "no pattern new", "Pumps old"]
+
+
+def test_only_the_latest_words_are_listed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ocular.web.routes.team.LATEST", 2)
+    for client in site.clients("ana")[:3]:
+        say(site, site.browser("ana"), client, "won")
+    listed = [row[0] for row in rows_of(site.browser("max").get("/team").text) if len(row) == 5][1:]
+    assert listed == site.clients("ana")[1:3][::-1]
+    assert counts(site, "max") == [0, 0, 3, 0]
 
 
 # ------------------------------------------------------------------------------------------------ nothing is lost
+
+
+@both_databases
+def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    note = 'Ruft "im März" an\r\n<b>✓</b>'
+    written = {"client": client, "product": site.open_product(client), "verdict": "lost", "reason": "too dear",
+               "note": note, "back": "client"}  # fmt: skip
+    _ = browser.csrf
+    site.change(delete(Session))
+    page = browser.submit("/feedback", **written)
+    assert page.status_code == 401
+    assert "Sign in, and what you wrote is still there." in page.text
+    assert browser.csrf not in page.text
+    fields = hidden(page.text)
+    again = browser.post("/sign-in", data=fields | {"name": "ana", "password": "not this one"})
+    assert again.status_code == 401
+    assert hidden(again.text) == fields
+    page = browser.post("/sign-in", data=fields | {"name": "ana", "password": PASSWORD})
+    assert page.status_code == 200
+    assert "Not kept yet" in page.text
+    assert site.count(Feedback) == 0
+    assert 'value="lost" checked' in page.text
+    assert 'name="reason" maxlength="500" value="too dear"' in page.text
+    assert f">{note}</textarea>" in text_of(page)
+    form = hidden(page.text.partition('action="/feedback"')[2])
+    answer = browser.post("/feedback", data=form | {"verdict": "lost", "reason": "too dear", "note": note})
+    assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/client")
+    assert [(row.verdict, row.note) for row in kept(site)] == [("lost", note)]
+
+
+def test_a_note_with_an_old_form_is_shown_again(site: Site) -> None:
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    written = {"client": client, "product": site.open_product(client), "verdict": "won", "note": "called"}
+    page = browser.post("/feedback", data=written | {"csrf": "of another session"})
+    assert page.status_code == 403
+    assert ">called</textarea>" in page.text
+    assert site.count(Feedback) == 0
+    form = hidden(page.text.partition('action="/feedback"')[2])
+    assert browser.post("/feedback", data=form | {"verdict": "won", "note": "called"}).status_code == 303
+
+
+def test_a_note_that_the_database_could_not_keep_is_shown_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise DatabaseError("the database does not answer")
+
+    client, browser = site.clients("ana")[0], site.browser("ana")
+    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "note": "called"}
+    _ = browser.csrf
+    monkeypatch.setattr(feedback, "keep", broken)
+    page = browser.submit("/feedback", **fields)
+    assert (page.status_code, page.headers["retry-after"]) == (503, "5")
+    assert ">called</textarea>" in page.text
+
+
+def test_signing_in_without_a_note_shows_none(site: Site) -> None:
+    answer = site.stranger().post("/sign-in", data={"name": "ana", "password": PASSWORD, "note": "x"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+def hidden(page: str) -> dict[str, str]:
+    found = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page, re.DOTALL)
+    return {name: html.unescape(value) for name, value in found}
 
 
 @both_databases

@@ -21,14 +21,14 @@ def exported(browser: Browser) -> list[dict[str, str]]:
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert answer.headers["content-disposition"] == 'attachment; filename="feedback.csv"'
-    return list(csv.DictReader(io.StringIO(answer.content.decode(), newline="")))
+    return list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " ="])
 def test_a_spreadsheet_runs_nothing_of_the_export(site: Site, start: str) -> None:
     bad = f'{start}HYPERLINK("http://evil.example")'
     with site.database.writing() as transaction:
-        user = site.application.visitor_of_session(site.browser("ana").cookies["ocular_session"], "").user
+        user = site.visitor("ana").user
         transaction.add(Feedback(client=bad, product=bad, user_id=user.id, verdict="won", reason=bad, note=bad,
                                  model=bad, confidence=0.5, pattern=None))  # fmt: skip
     (row,) = exported(site.browser("max"))

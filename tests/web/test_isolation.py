@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import httpx2
 import pytest
 from sites import NOBODYS, Browser, Site, label, text_of
+from sqlalchemy import event, update
 
 from ocular.web.settings import Names
-from ocular.web.tables import Feedback
+from ocular.web.tables import Assignment, Feedback
 
 OpenSite = Callable[..., Site]
 MISSING = "No Such Company AG"
@@ -44,6 +46,25 @@ def test_a_client_of_others_is_answered_like_one_that_does_not_exist(
     assert others == answers(site, browser, program, MISSING)
     assert {status for status, _ in others} == {404}
     assert site.count(Feedback) == 0
+
+
+@pytest.mark.parametrize("visitor", ["ana", "max"])
+def test_the_database_is_asked_as_often_for_whoever_does_not_exist(site: Site, visitor: str) -> None:
+    """Or the time of an answer would tell."""
+    browser, statements = site.browser(visitor), []
+
+    @event.listens_for(site.database._engine, "before_cursor_execute")
+    def count(*given: object) -> None:
+        statements.append(given[2])
+
+    def asked(client: str) -> list[object]:
+        statements.clear()
+        assert browser.get("/client", params={"name": client}).status_code == 404
+        return [*statements]
+
+    theirs = asked(site.clients("sue")[0])
+    assert theirs == asked(MISSING)
+    assert any("assignments" in str(statement) for statement in theirs)
 
 
 def test_the_nearest_names_are_not_suggested(site: Site) -> None:
@@ -182,3 +203,23 @@ def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
     time.sleep(0.35)
     assert client not in listed(one, ana)
     assert client in listed(one, ben)
+
+
+def test_a_client_moved_while_lists_are_read_is_not_missed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read before the import must not be remembered after it."""
+    application, client = site.application, site.clients("ana")[0]
+    ana, ben, genuine = site.visitor("ana"), site.visitor("ben"), site.application._read_assignments
+    moved = update(Assignment).where(Assignment.client == client).values(user_id=ben.user.id)
+
+    def slow(*given: Any) -> Any:
+        found = genuine(*given)
+        monkeypatch.setattr(application, "_read_assignments", genuine)
+        site.change(moved)
+        application.forget_assignments()
+        return found
+
+    monkeypatch.setattr(application, "_read_assignments", slow)
+    served, row = application.served, site.history.user_rows[client]
+    assert row in application.clients_of(served, ana)  # it began before
+    assert row not in application.clients_of(served, ana)
+    assert row in application.clients_of(served, ben)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ import httpx2
 import pytest
 from sites import Browser, Site
 
-from ocular.web.access import COOKIE
+from ocular.web import app
 from ocular.web.middleware import HEADERS
 from ocular.web.tables import Feedback
 
@@ -56,11 +57,20 @@ def test_no_file_but_ours_is_served(site: Site, path: str) -> None:
 
 def test_our_own_files_are(site: Site) -> None:
     assert get_as_written(site, "/static/app.js")[0] == 200  # or the test before would pass without any
+    browser = site.stranger()
+    for name, kind in (("app.js", "javascript"), ("style.css", "text/css"), ("icon.svg", "image/svg+xml")):
+        first = browser.get(f"/static/{name}")
+        assert kind in first.headers["content-type"]
+        assert first.content == (Path(app.__file__).parent / "static" / name).read_bytes()
+        again = browser.get(f"/static/{name}", headers={"if-none-match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert browser.get(f"/static/{name}", headers={"if-none-match": '"other"'}).status_code == 200
+    assert browser.post("/static/app.js").status_code == 405
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "ü", '"', "a" * 5000, "\0", "; ;=", "../../x", "%00", "a b"])
 def test_a_broken_cookie_is_nobody(site: Site, cookie: str) -> None:
-    answer = site.stranger().get("/", headers={"cookie": f"{COOKIE}={cookie}".encode()})
+    answer = site.stranger().get("/", headers={"cookie": f"{site.cookie}={cookie}".encode()})
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=/")
 
 
@@ -89,7 +99,10 @@ def test_a_request_from_another_site_is_refused(site: Site, headers: dict[str, s
         site.stranger().post("/sign-in", data={"name": "ana", "password": "x"}, headers=headers),
     ]
     assert [answer.status_code for answer in answers] == [403] * 3
-    assert answers[0].json() == {"error": "this request comes from another site"}
+    assert answers[1].json() == {"error": "this request comes from another site"}
+    for page in (answers[0], answers[2]):
+        assert page.headers["content-type"].startswith("text/html")
+        assert "This request comes from another site." in page.text
     assert site.count(Feedback) == 0
     assert browser.get("/", headers=headers).status_code == 200  # a link is no harm
 
@@ -114,7 +127,7 @@ def chunks(size: int) -> Iterator[bytes]:
 
 @pytest.fixture
 def small(open_site: OpenSite) -> Site:
-    return open_site(largest_body=MOST)
+    return open_site(largest_body=MOST, largest_file=MOST)
 
 
 SENDERS: dict[str, Callable[[Browser, int], httpx2.Response]] = {
@@ -145,6 +158,30 @@ def test_a_body_that_is_too_large_is_refused(small: Site, send: str) -> None:
 @pytest.mark.parametrize("send", SENDERS)
 def test_a_body_of_a_good_size_is_looked_at(small: Site, send: str) -> None:
     assert SENDERS[send](small.stranger(), MOST - 2000).status_code in {303, 401, 422}
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/sign-in", "text/html"), ("/api/v1/feedback", "application/json")])
+def test_only_a_file_with_assignments_may_be_large(site: Site, path: str, kind: str) -> None:
+    """Whoever has not signed in makes nobody read megabytes."""
+    stranger = site.stranger()
+    answer = stranger.post(path, content=b"x" * 200_000, headers={"content-type": "application/json"})
+    assert answer.status_code == 413
+    assert "xpected at most 128,000 bytes" in answer.text
+    assert answer.headers["content-type"].startswith(kind)
+    browser = site.browser("max")
+    assert browser.upload("client,seller\n" + " , \n" * 50_000).status_code == 303
+    assert browser.upload("client,seller\n" + " , \n" * 4_000_000).status_code == 413
+    assert stranger.post("/team/assignments/preview/", content=b"x" * 200_000).status_code == 413
+
+
+def test_a_refusal_before_any_route_keeps_the_navigation(site: Site) -> None:
+    browser = site.browser("ana")
+    pages = [
+        browser.post("/feedback", data={"note": "x" * 200_000}),
+        browser.post("/feedback", headers={"origin": "https://evil.example"}),
+    ]
+    assert [page.status_code for page in pages] == [413, 403]
+    assert all("Sign out" in page.text for page in pages)
 
 
 def test_a_length_beyond_all_numbers_is_refused(small: Site) -> None:

@@ -86,6 +86,9 @@ def _serve(model: OCuLaR, folder: Path, port: int) -> None:
     people = scene.prepare(database, model.interactions_)
     click.echo("\nSign in as one of these (the passwords are for this run):")
     click.echo(render([{"name": name, "password": password, "sees": sees} for name, password, sees in people], "table"))
+    click.echo(
+        "Here everybody reads the names of all clients; `ocular serve` shows those of one's own team, see --names."
+    )
     settings = Settings(folder / "model", database, names=Names.EVERYBODY, secure=False)
     run(settings, "127.0.0.1", port, click.echo)
 

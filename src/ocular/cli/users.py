@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from contextlib import contextmanager
+from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -12,12 +14,14 @@ from ocular.cli.present import deliver, format_option, render
 from ocular.cli.serve import database_option, need_web
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sqlalchemy.orm import Session
 
+    from ocular.web.database import Database
 
-@click.group(short_help="Who may sign in: add, list, password, lock, unlock.")
+
+@click.group(short_help="Who may sign in: add, list, password, lock, unlock, prune.")
 def users() -> None:
     """
     Who may sign in to the application.
@@ -42,11 +46,14 @@ def add(name: str, role: str, team: str, full_name: str, password_file: IO[str] 
     \b
     ocular users add maria --role manager --team north
     """
-    with _transaction(db) as transaction:
-        from ocular.web.people import add_user
+    need_web()
+    from ocular.web.people import add_user
 
-        user = add_user(transaction, name, role, _password(password_file), full_name=full_name, team=team)
-        told = f"{user.name} may sign in as {role}" + (f" of the team {team}" if team else "")
+    secret = _password(password_file)  # before the transaction: nobody else could write while somebody types
+    with _writing(db) as (transaction, log):
+        user = add_user(transaction, name, role, secret, full_name=full_name, team=team)
+        log("user added", f"{user.name} ({role})")
+        told = f"{user.name} may sign in as {role}" + (f" of the team {user.team}" if user.team else "")
     click.echo(told)
 
 
@@ -60,11 +67,12 @@ def list_users(form: str, db: str) -> None:
     \b
     ocular users list --format csv
     """
-    with _transaction(db) as transaction:
-        from sqlalchemy import select
+    need_web()
+    from sqlalchemy import select
 
-        from ocular.web.tables import User
+    from ocular.web.tables import User
 
+    with _database(db) as database, database.reading() as transaction:
         rows = [
             {
                 "name": user.name,
@@ -84,23 +92,32 @@ def list_users(form: str, db: str) -> None:
 @database_option
 def password(name: str, password_file: IO[str] | None, db: str) -> None:
     """
-    Set a new password for NAME, who is signed out everywhere.
+    Set a new password for NAME, who is signed out everywhere; tokens that act as NAME end.
 
     \b
     ocular users password maria
     """
-    with _transaction(db) as transaction:
-        from ocular.web.people import find_user, set_password
+    need_web()
+    from ocular.web.people import find_user, set_password
 
-        set_password(transaction, find_user(transaction, name), _password(password_file))
+    with _database(db) as database, database.reading() as reading:
+        find_user(reading, name)  # so that nobody types a password in vain
+    secret = _password(password_file)
+    with _writing(db) as (transaction, log):
+        user = find_user(transaction, name)
+        set_password(transaction, user, secret)
+        log("password set", user.name)
     click.echo(f"{name} has a new password")
 
 
 def _switch(name: str, active: bool, db: str) -> None:
-    with _transaction(db) as transaction:
-        from ocular.web.people import find_user, set_active
+    need_web()
+    from ocular.web.people import find_user, set_active
 
-        set_active(transaction, find_user(transaction, name), active)
+    with _writing(db) as (transaction, log):
+        user = find_user(transaction, name)
+        set_active(transaction, user, active)
+        log("user activated" if active else "user locked", user.name)
     click.echo(f"{name} may {'' if active else 'not '}sign in")
 
 
@@ -120,16 +137,45 @@ def unlock(name: str, db: str) -> None:
     _switch(name, True, db)
 
 
-@contextmanager
-def _transaction(db: str) -> Iterator[Session]:
+@users.command(short_help="Delete old entries of the audit log.")
+@click.option("--before", type=click.DateTime(["%Y-%m-%d"]), required=True, help="Keep this day and what follows.")
+@database_option
+def prune(before: datetime, db: str) -> None:
+    """
+    Delete what the audit log and the list of refused sign-ins hold of the time before a day; feedback stays.
+
+    \b
+    ocular users prune --before 2025-01-01
+    """
     need_web()
+    from ocular.web import audit
+
+    with _writing(db) as (transaction, log):
+        deleted = audit.prune(transaction, before.date())
+        log("audit pruned", f"{deleted:,} entries before {before:%Y-%m-%d}")
+    click.echo(f"{deleted:,} entries before {before:%Y-%m-%d} deleted")
+
+
+@contextmanager
+def _database(db: str) -> Iterator[Database]:
     from ocular.web.database import Database
 
     database = Database(db)
-    database.upgrade()
-    with database.writing() as transaction:
-        yield transaction
-    database.close()
+    try:
+        database.upgrade()
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _writing(db: str) -> Iterator[tuple[Session, Callable[[str, str], None]]]:
+    """A transaction, and what writes into its audit log."""
+    from ocular.web.audit import audit
+
+    who = f"cli:{getpass.getuser()}"
+    with _database(db) as database, database.writing() as transaction:
+        yield transaction, lambda action, subject: audit(transaction, who, action, subject)
 
 
 def _password(file: IO[str] | None) -> str:

@@ -109,6 +109,18 @@ class Calibration:
         return cls(starts, means, counts, hits, float(given["share"]), int(given["per_client"]), *errors)
 
 
+def expected_rates(calibration: Calibration | None, confidences: Floats, *, checked: bool = True) -> Floats:
+    """
+    How often to expect that recommendations come true: the confidence itself for a model without calibration, and below
+    all that was recommended in the check whichever is less, the confidence or the lowest rate. Not checked are those
+    that no co-cluster speaks for.
+    """
+    if calibration is None:
+        return confidences
+    below = (confidences < calibration.starts[0]) | (not checked)
+    return np.where(below, np.minimum(confidences, calibration.rates[0]), calibration.apply(confidences))
+
+
 def fit_calibration(confidences: Floats, hits: NDArray[np.bool_]) -> Calibration:
     """The steps for recommendations of known outcome."""
     if len(confidences) < LEAST_RECOMMENDATIONS or not hits.any():

@@ -4,50 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
-from datetime import timedelta
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from fastapi import Depends, Form, Request
 from numpy.typing import NDArray
-from sqlalchemy import delete, func, insert, select
-from sqlalchemy import update as change
+from sqlalchemy import select
 from sqlalchemy.orm import Session as Transaction
 
 from ocular.web import credentials
+from ocular.web.audit import Views
 from ocular.web.database import Database
-from ocular.web.errors import ForbiddenError, NotFoundError, SignInError, TooManyError
+from ocular.web.errors import ForbiddenError, NotFoundError, SignInError, StaleFormError
 from ocular.web.registry import Registry, Served
 from ocular.web.settings import Names, Settings
-from ocular.web.tables import Assignment, AuditEntry, Failure, Role, Session, Token, User, now
+from ocular.web.signing_in import Gate, Visitor, plain_address
+from ocular.web.tables import Assignment, Key, Role, User
+from ocular.web.uploads import Uploads
 
-COOKIE = "ocular_session"
-WINDOW, BY_NAME, BY_ADDRESS = timedelta(minutes=15), 5, 50  # refused sign-ins before no more are looked at
-MOST_UPLOADS = 20  # that wait for a decision
 REMEMBERED = 30.0  # seconds that assignments are kept for lists; a single client is always looked up
-
-
-@dataclass(frozen=True)
-class Visitor:
-    """Somebody who has signed in, or a program with a token."""
-
-    user: User
-    csrf: str  # "" for a token, which no other site can make a browser send
-    address: str
-
-    @property
-    def role(self) -> Role:
-        return Role(self.user.role)
+COMPUTING = 3  # threads that explain and write pages at once: they take turns at one interpreter
 
 
 class Assigned(NamedTuple):
     """Whose clients are whose, as rows of a model."""
 
     version: str  # of the model
+    epoch: object  # in which it was read
     until: float  # when it is to be read again
     of_user: dict[int, NDArray[np.int64]]  # ascending
-    of_team: dict[str, NDArray[np.bool_]]  # (n_users,)
+    teams: dict[int, str]  # of those users
 
 
 class Application:
@@ -55,168 +42,131 @@ class Application:
 
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self.settings, self.database, self.registry = settings, database, registry
+        self.gate, self.views, self.uploads = Gate(settings, database), Views(database), Uploads()
+        self.computing = threading.BoundedSemaphore(COMPUTING)
         self._assigned: Assigned | None = None
-        self._reading = threading.Lock()
-        self._uploads: dict[str, tuple[int, str]] = {}
+        self._epoch = object()  # another one after each change of assignments
+        self._reading, self._started = threading.Lock(), False
+
+    def start(self) -> None:
+        """Tables as they should be and a model to serve, or an error of one line; a second time does nothing."""
+        if not self._started:
+            self.database.upgrade()
+            self.registry.start()
+            self._started = True
+
+    def stop(self) -> None:
+        self.registry.stop()
+        self.database.close()
 
     @property
     def served(self) -> Served:
         return self.registry.current
 
+    @property
+    def cookie(self) -> str:
+        """A browser takes a name with this prefix only over TLS and from this very host."""
+        return "__Host-ocular_session" if self.settings.secure else "ocular_session"
+
+    @cached_property
+    def key(self) -> str:
+        """What forms are signed with."""
+        with self.database.reading() as transaction:
+            return transaction.scalars(select(Key.secret).where(Key.name == "forms")).one()
+
     # ------------------------------------------------------------------------------------------------ clients
 
     def may_see(self, visitor: Visitor, client: str, transaction: Transaction) -> bool:
         """Sellers their own clients, managers those of their team and those of nobody, administrators all."""
-        if visitor.role is Role.ADMIN:
-            return True
         owner = transaction.execute(
             select(User.id, User.team).join(Assignment).where(Assignment.client == client)
         ).first()
+        if visitor.role is Role.ADMIN:
+            return True
         if visitor.role is Role.SELLER:
             return owner is not None and owner.id == visitor.user.id
-        return owner is None or owner.team == visitor.user.team
+        return owner is None or visitor.in_team(owner.id, owner.team)
 
-    def find_client(self, visitor: Visitor, name: str) -> int:
+    def find_client(self, served: Served, visitor: Visitor, name: str) -> int:
         """The row of a client that the visitor may see; any other is not found, whether it exists or not."""
-        row = self.served.advisor.model.interactions_.user_rows.get(name)
-        with self.database.reading() as transaction:
-            if row is None or not self.may_see(visitor, name, transaction):
+        row = served.advisor.model.interactions_.user_rows.get(name)
+        with self.database.reading() as transaction:  # asked in any case: time must not tell who exists
+            if not self.may_see(visitor, "" if row is None else name, transaction) or row is None:
                 raise NotFoundError("there is no such client among yours")
         return row
 
-    def find_product(self, name: str) -> int:
-        row = self.served.advisor.model.interactions_.item_rows.get(name)
-        if row is None:
-            raise NotFoundError("there is no such product")
-        return row
-
-    def clients_of(self, visitor: Visitor) -> NDArray[np.int64]:
+    def clients_of(self, served: Served, visitor: Visitor) -> NDArray[np.int64]:
         """Rows of all clients that the visitor may see, ascending."""
-        n_users = self.served.advisor.model.interactions_.n_users
+        n_users = served.advisor.model.interactions_.n_users
         if visitor.role is Role.ADMIN:
             return np.arange(n_users)
-        assigned = self._assignments()
+        assigned = self.assignments(served)
         if visitor.role is Role.SELLER:
             return assigned.of_user.get(visitor.user.id, np.empty(0, dtype=np.int64))
-        others = [clients for team, clients in assigned.of_team.items() if team != visitor.user.team]
-        return np.flatnonzero(~np.any(others, axis=0)) if others else np.arange(n_users)
+        seen = np.ones(n_users, dtype=bool)
+        for user, clients in assigned.of_user.items():
+            seen[clients] = visitor.in_team(user, assigned.teams[user])
+        return np.flatnonzero(seen)
 
-    def names_shown(self, visitor: Visitor) -> NDArray[np.bool_]:
+    def names_shown(self, served: Served, visitor: Visitor) -> NDArray[np.bool_]:
         """(n_users,) whose names the visitor may read in a rationale."""
-        n_users = self.served.advisor.model.interactions_.n_users
+        n_users = served.advisor.model.interactions_.n_users
         if visitor.role is Role.ADMIN or self.settings.names is Names.EVERYBODY:
             return np.ones(n_users, dtype=bool)
         shown = np.zeros(n_users, dtype=bool)
-        shown[self.clients_of(visitor)] = True
+        shown[self.clients_of(served, visitor)] = True
         if self.settings.names is Names.TEAM:
-            shown |= self._assignments().of_team.get(visitor.user.team, False)
+            assigned = self.assignments(served)
+            for user, clients in assigned.of_user.items():
+                if visitor.in_team(user, assigned.teams[user]):
+                    shown[clients] = True
         return shown
 
-    def _assignments(self) -> Assigned:
+    def assignments(self, served: Served) -> Assigned:
         """Read again from time to time, by one thread, while the others go on with what was read before."""
-        assigned, served = self._assigned, self.served
-        if assigned is not None and assigned.version == served.version:
+        assigned = self._assigned
+        if assigned is not None and self._fits(assigned, served):
             if assigned.until > time.monotonic() or not self._reading.acquire(blocking=False):
                 return assigned
         else:
             self._reading.acquire()
         try:
-            if self._assigned is assigned:  # nobody else has just done it
-                self._assigned = self._read_assignments(served)
-            return self._assigned or self._read_assignments(served)
+            again = self._assigned
+            if again is not None and again is not assigned and self._fits(again, served):
+                return again  # somebody else has just done it
+            assigned = self._read_assignments(served, self._epoch)
+            if served is self.served:  # not for the last requests to the model before
+                self._assigned = assigned
+            return assigned
         finally:
             self._reading.release()
 
-    def _read_assignments(self, served: Served) -> Assigned:
-        history = served.advisor.model.interactions_
-        rows, owned = history.user_rows, dict[int, list[int]]()
+    def _fits(self, assigned: Assigned, served: Served) -> bool:
+        return assigned.version == served.version and assigned.epoch is self._epoch
+
+    def _read_assignments(self, served: Served, epoch: object) -> Assigned:
+        rows, owned = served.advisor.model.interactions_.user_rows, dict[int, list[int]]()
         with self.database.reading() as transaction:
-            teams = {user.id: user.team for user in transaction.scalars(select(User))}
+            teams = dict(transaction.execute(select(User.id, User.team)).all())
             for client, user in transaction.execute(select(Assignment.client, Assignment.user_id)):
                 if client in rows:
                     owned.setdefault(user, []).append(rows[client])
-        of_user = {user: np.sort(np.array(found, dtype=np.int64)) for user, found in owned.items()}
-        of_team = {team: np.zeros(history.n_users, dtype=bool) for team in teams.values()}
-        for user, clients in of_user.items():
-            of_team[teams[user]][clients] = True
-        return Assigned(served.version, time.monotonic() + REMEMBERED, of_user, of_team)
+        of_user = {user: np.sort(np.array(found, dtype=np.int64)) for user, found in owned.items() if user in teams}
+        return Assigned(served.version, epoch, time.monotonic() + REMEMBERED, of_user, teams)
 
     def forget_assignments(self) -> None:
-        self._assigned = None
+        """What is being read at this moment is not taken for what there is from now on either."""
+        self._epoch = object()
 
-    # ------------------------------------------------------------------------------------------------ uploads
-
-    def keep_upload(self, visitor: Visitor, content: str) -> str:
-        """Keep a file between the look at it and the decision; returns the key to it."""
-        for key in [*self._uploads][: max(0, len(self._uploads) - MOST_UPLOADS + 1)]:
-            self._uploads.pop(key, None)  # the oldest
-        key = credentials.new_secret()
-        self._uploads[key] = visitor.user.id, content
-        return key
-
-    def take_upload(self, visitor: Visitor, key: str) -> str:
-        owner, content = self._uploads.get(key, (None, ""))
-        if owner != visitor.user.id:
-            raise NotFoundError("the file is not here any more; choose it again")
-        del self._uploads[key]
-        return content
-
-    # ------------------------------------------------------------------------------------------------ signing in
-
-    def sign_in(self, name: str, password: str, address: str) -> str | None:
-        """The secret of a new session, or None; after too many refusals nothing is looked at for a while."""
-        name = name.strip().casefold()
-        since = now() - WINDOW
-        with self.database.reading() as transaction:
-            recent = select(func.count()).select_from(Failure).where(Failure.at > since)
-            by_name = transaction.scalar(recent.where(Failure.name == name)) or 0
-            by_address = transaction.scalar(recent.where(Failure.address == address)) or 0
-            user = transaction.scalar(select(User).where(User.name == name))
-        if by_name >= BY_NAME or by_address >= BY_ADDRESS:
-            raise TooManyError("too many attempts; wait a quarter of an hour")
-        good = credentials.verify_password(password, None if user is None or not user.active else user.password)
-        with self.database.writing() as transaction:
-            if user is None or not good:
-                transaction.add(Failure(name=name[:80], address=address))
-                audit(transaction, name[:80], "sign-in refused", address=address)
-                return None
-            secret = credentials.new_secret()
-            transaction.add(
-                Session(
-                    digest=credentials.digest(secret), user_id=user.id, csrf=credentials.new_secret(), address=address
-                )
-            )
-            transaction.execute(delete(Failure).where((Failure.name == name) | (Failure.at < since)))
-            transaction.execute(delete(Session).where(Session.created < now() - self.settings.lifetime))
-            audit(transaction, user.name, "signed in", address=address)
-            return secret
-
-    def visitor_of_session(self, secret: str, address: str) -> Visitor | None:
-        with self.database.reading() as transaction:
-            session = transaction.get(Session, credentials.digest(secret))
-        if session is None or not session.user.active:
-            return None
-        age, idle = now() - session.created, now() - session.seen
-        if age > self.settings.lifetime or idle > self.settings.idle:
-            return None
-        if idle > timedelta(minutes=1):
-            with self.database.writing() as transaction:
-                transaction.execute(change(Session).where(Session.digest == session.digest).values(seen=now()))
-        return Visitor(session.user, session.csrf, address)
-
-    def visitor_of_token(self, secret: str, address: str) -> Visitor | None:
-        with self.database.reading() as transaction:
-            token = transaction.scalar(select(Token).where(Token.digest == credentials.digest(secret)))
-        if token is None or not token.user.active:
-            return None
-        if token.used is None or now() - token.used > timedelta(minutes=1):
-            with self.database.writing() as transaction:
-                transaction.execute(change(Token).where(Token.id == token.id).values(used=now()))
-        return Visitor(token.user, "", address)
+    def log_view(self, visitor: Visitor, action: str, subject: str) -> None:
+        self.views.write(visitor.user.name, action, subject, visitor.address)
 
 
-def audit(transaction: Transaction, name: str, action: str, subject: str = "", address: str = "") -> None:
-    transaction.execute(insert(AuditEntry), {"name": name, "action": action, "subject": subject, "address": address})
+def find_product(served: Served, name: str) -> int:
+    row = served.advisor.model.interactions_.item_rows.get(name)
+    if row is None:
+        raise NotFoundError("there is no such product")
+    return row
 
 
 # ------------------------------------------------------------------------------------------------ for routes
@@ -230,19 +180,36 @@ async def application(request: Request) -> Application:  # async: it need not wa
 App = Annotated[Application, Depends(application)]
 
 
+async def current(app: App) -> Served:
+    return app.served
+
+
+Model = Annotated[Served, Depends(current)]  # one for the whole request, though a newer one may come in the middle
+
+
 def address_of(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
+    return plain_address(request.client.host if request.client is not None else None)
+
+
+def of_session(request: Request, app: App) -> Visitor | None:
+    secret = request.cookies.get(app.cookie)
+    return app.gate.visitor_of_session(secret, address_of(request)) if secret else None
+
+
+def of_token(request: Request, app: App) -> Visitor | None:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    return app.gate.visitor_of_token(secret.strip(), address_of(request)) if kind.lower() == "bearer" else None
 
 
 class Allowed:
     """A dependency of a route: who may use it. The test of all routes and roles reads `roles` from here."""
 
-    def __init__(self, *roles: Role, by: str) -> None:
-        """by: "session" for pages, "token" for the API."""
-        self.roles, self.by = frozenset(roles), by
+    by: str  # "session" for pages, "token" for the API
 
-    def __call__(self, request: Request, app: App) -> Visitor:
-        visitor = self._session(request, app) if self.by == "session" else self._token(request, app)
+    def __init__(self, *roles: Role) -> None:
+        self.roles = frozenset(roles)
+
+    def _check(self, request: Request, visitor: Visitor | None) -> Visitor:
         if visitor is None:
             raise SignInError("sign in first" if self.by == "session" else "expected a valid token: Bearer …")
         request.state.visitor = visitor  # a refusal keeps the navigation
@@ -250,39 +217,33 @@ class Allowed:
             raise ForbiddenError("this is not for your role")
         return visitor
 
-    @staticmethod
-    def _session(request: Request, app: Application) -> Visitor | None:
-        secret = request.cookies.get(COOKIE)
-        return app.visitor_of_session(secret, address_of(request)) if secret else None
 
-    @staticmethod
-    def _token(request: Request, app: Application) -> Visitor | None:
-        kind, _, secret = request.headers.get("authorization", "").partition(" ")
-        return app.visitor_of_token(secret.strip(), address_of(request)) if kind.lower() == "bearer" else None
+class BySession(Allowed):
+    by = "session"
+
+    async def __call__(self, request: Request, visitor: Annotated[Visitor | None, Depends(of_session)]) -> Visitor:
+        return self._check(request, visitor)
+
+
+class ByToken(Allowed):
+    by = "token"
+
+    async def __call__(self, request: Request, visitor: Annotated[Visitor | None, Depends(of_token)]) -> Visitor:
+        return self._check(request, visitor)
 
 
 EVERYBODY, LEADERS, ADMINS = tuple(Role), (Role.MANAGER, Role.ADMIN), (Role.ADMIN,)
+AnyVisitor = Annotated[Visitor, Depends(BySession(*EVERYBODY))]
+Leader = Annotated[Visitor, Depends(BySession(*LEADERS))]
+Admin = Annotated[Visitor, Depends(BySession(*ADMINS))]
+AnyProgram = Annotated[Visitor, Depends(ByToken(*EVERYBODY))]
+LeaderProgram = Annotated[Visitor, Depends(ByToken(*LEADERS))]
 
 
-def by_session(*roles: Role) -> Any:
-    return Depends(Allowed(*roles, by="session"))
-
-
-def by_token(*roles: Role) -> Any:
-    return Depends(Allowed(*roles, by="token"))
-
-
-AnyVisitor = Annotated[Visitor, by_session(*EVERYBODY)]
-Leader = Annotated[Visitor, by_session(*LEADERS)]
-Admin = Annotated[Visitor, by_session(*ADMINS)]
-AnyProgram = Annotated[Visitor, by_token(*EVERYBODY)]
-LeaderProgram = Annotated[Visitor, by_token(*LEADERS)]
-
-
-def genuine(visitor: AnyVisitor, csrf: Annotated[str, Form()] = "") -> None:
+async def genuine(visitor: AnyVisitor, csrf: Annotated[str, Form()] = "") -> None:
     """A form of ours: it carries the secret of the session, which no other site knows."""
     if not credentials.same(csrf, visitor.csrf):
-        raise ForbiddenError("this form is too old or not ours; go back, reload the page and try again")
+        raise StaleFormError("this form is too old or not ours; go back, reload the page and try again")
 
 
-Genuine = Depends(genuine)
+Genuine: Any = Depends(genuine)

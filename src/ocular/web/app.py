@@ -4,60 +4,65 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
+from pathlib import Path
 from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
-from fastapi.staticfiles import StaticFiles
+from sqlalchemy.exc import IntegrityError
 from starlette.exceptions import HTTPException
 
 from ocular.errors import OcularError, UnknownNameError
 from ocular.version import __version__
-from ocular.web.access import Application
+from ocular.web.access import Application, of_session
 from ocular.web.database import Database, DatabaseError
-from ocular.web.errors import RefusedError, SignInError
+from ocular.web.errors import ConflictError, RefusedError, SignInError, StaleFormError
+from ocular.web.files import Files
 from ocular.web.middleware import Guard
 from ocular.web.registry import Registry
-from ocular.web.routes import accounts, admin, api, health, model, patterns, sign_in, team
+from ocular.web.routes import account, accounts, admin, api, health, model, patterns, sign_in, team
 from ocular.web.settings import Settings
+from ocular.web.signing_in import Visitor
 from ocular.web.templating import render
+from ocular.web.unkept import show_unkept, written
 
 API = "/api/v1"
-THREADS = 3  # that answer at once: they take turns at one interpreter, and more would only take turns more often
-PAGES = (sign_in, accounts, patterns, team, model, admin)
+THREADS = 16  # that answer at once; most of them wait for the database, and COMPUTING of them compute
+PAGES = (sign_in, account, accounts, patterns, team, model, admin)
+# after these the person may try again, with what was written
+MENDABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 
 
 def create_app(settings: Settings) -> FastAPI:
     database, registry = Database(settings.database), Registry(settings.models, settings.watch)
+    application = Application(settings, database, registry)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = THREADS
-        database.upgrade()
-        registry.start()
+        application.start()
         gc.freeze()  # a collection would look through the whole model
         yield
-        registry.stop()
-        database.close()
+        application.stop()
 
     app = FastAPI(
         title="ocular", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url=f"{API}/openapi.json", separate_input_output_schemas=False,
     )  # fmt: skip
-    app.state.application = Application(settings, database, registry)
+    app.state.application = application
     for page in PAGES:
         app.include_router(page.router, include_in_schema=False)
     app.include_router(health.router, include_in_schema=False)
     app.include_router(api.router, prefix=API)
-    app.mount("/static", StaticFiles(directory=str(files("ocular.web") / "static")), name="static")
-    app.add_exception_handler(OcularError, _refuse)
-    app.add_exception_handler(HTTPException, _refuse)
-    app.add_exception_handler(RequestValidationError, _refuse)
-    app.add_middleware(Guard, settings=settings, fail=_fail)
+    app.mount("/static", Files(Path(str(files("ocular.web") / "static"))), name="static")
+    for kind in (OcularError, HTTPException, RequestValidationError, IntegrityError):
+        app.add_exception_handler(kind, _refuse)
+    app.add_middleware(Guard, settings=settings, refuse=_refuse, fail=_fail)
     return app
 
 
@@ -68,6 +73,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
         status = error.status
     elif isinstance(error, DatabaseError):
         status = 503
+    elif isinstance(error, IntegrityError):
+        status, line = 409, "somebody else changed the same at this moment; look at it again and repeat"
     elif isinstance(error, UnknownNameError):
         status, line = 404, "there is no such client or product"  # the nearest names may be other people's clients
     elif isinstance(error, HTTPException):
@@ -77,12 +84,30 @@ async def _refuse(request: Request, error: Exception) -> Response:
         line = "; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
     headers = {"Retry-After": "5"} if status == 503 else dict(getattr(error, "headers", None) or {})
     if request.url.path.startswith(API):
+        headers |= {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return JSONResponse({"error": line}, status, headers=headers)
+    judges = (request.method, request.url.path) == ("POST", "/feedback")
     if isinstance(error, SignInError):
+        if judges:
+            told = "You are not signed in any more. Sign in, and what you wrote is still there."
+            asked = {"then": "/", "line": told, "kept": await written(request)}
+            return render(request, "sign_in.html", asked, status_code=401)
         wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
         return RedirectResponse(f"/sign-in?next={quote(wanted)}" if request.method == "GET" else "/sign-in", 303)
-    values = {"status": status, "line": line, "visitor": getattr(request.state, "visitor", None)}
+    visitor = await _visitor(request, status)
+    if judges and isinstance(error, MENDABLE):
+        return show_unkept(request, visitor, await written(request), line, status_code=status, headers=headers)
+    values = {"status": status, "line": line, "visitor": visitor}
     return render(request, "refusal.html", values, status_code=status, headers=headers)
+
+
+async def _visitor(request: Request, status: int) -> Visitor | None:
+    """Whose navigation a refusal keeps; an address that does not exist has asked nobody who it is."""
+    found: Visitor | None = getattr(request.state, "visitor", None)
+    if found is None and status < 500:
+        with suppress(OcularError):
+            found = await run_in_threadpool(of_session, request, request.app.state.application)
+    return found
 
 
 async def _fail(request: Request, _error: Exception) -> Response:

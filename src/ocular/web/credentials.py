@@ -33,6 +33,8 @@ def same(one: str, other: str) -> bool:
 def hash_password(password: str) -> str:
     if not LEAST <= len(password) <= MOST:
         raise ConfigError(f"expected a password of {LEAST} to {MOST} characters, got {len(password)}")
+    if not password.strip():
+        raise ConfigError("expected a password of letters, digits or signs, got only spaces")
     return _hasher.hash(password)
 
 

@@ -6,13 +6,20 @@ A database that does not answer is one error, DatabaseError: pages turn it into 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import math
+import threading
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
+import psycopg
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
@@ -20,8 +27,14 @@ from sqlalchemy.orm import Session
 
 from ocular.errors import ConfigError, OcularError
 from ocular.web.errors import RefusedError
+from ocular.web.tables import Base
 
-WAIT = 5  # seconds for a lock or a connection
+_log = logging.getLogger("ocular.web")
+
+WAIT = 5.0  # seconds for a lock or a connection
+BRIEF = 1.0  # seconds for a lock, where somebody only wants to look at something
+MIGRATING = 0x6F63756C6172  # of the lock that a PostgreSQL server keeps while tables are changed
+LOG_EVERY = 10.0  # seconds between two lines about a database that does not answer
 
 
 class DatabaseError(OcularError):
@@ -33,14 +46,33 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._engine = _engine(url)
+        # threads that write take turns here: SQLite would let them try again and again, and some of them in vain
+        self._turn = threading.Semaphore(1 if self._engine.dialect.name == "sqlite" else 1000)
 
     def upgrade(self) -> None:
-        """Make the tables, or bring those of an older version up to date."""
+        """Make the tables, or bring those of an older version up to date: one process at a time, however long."""
         config = Config()
         config.set_main_option("script_location", str(files("ocular.web") / "migrations"))
-        with _reachable(), self._engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        scripts = ScriptDirectory.from_config(config)
+        with _reachable("check --db, and that the server runs"):
+            if self._revision(scripts) == scripts.get_current_head():
+                return  # without waiting for whoever writes
+            with self._engine.execution_options(writes=True, wait=0).begin() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATING})
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+
+    def _revision(self, scripts: ScriptDirectory) -> str | None:
+        """That the tables have now."""
+        with self._engine.connect() as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+        if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+            raise ConfigError(
+                f"expected a database of this version of ocular or an older one, got revision {found!r}; "
+                "install the ocular that made it"
+            )
+        return found
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -48,11 +80,16 @@ class Database:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """Committed when the block ends; nothing of it is kept when it raises."""
-        engine = self._engine.execution_options(writes=True)
-        with _reachable(), Session(engine, expire_on_commit=False) as session, session.begin():
-            yield session
+    def writing(self, wait: float | None = None) -> Iterator[Session]:
+        """Committed when the block ends; nothing of it is kept when it raises. wait: seconds for others who write."""
+        engine = self._engine.execution_options(writes=True, **({} if wait is None else {"wait": wait}))
+        if not self._turn.acquire(timeout=wait or WAIT):
+            raise DatabaseError("the database is busy; try again in a moment")
+        try:
+            with _reachable(), Session(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+        finally:
+            self._turn.release()
 
     def check(self) -> None:
         with self.reading() as session:
@@ -62,18 +99,38 @@ class Database:
         self._engine.dispose()
 
 
+def lock(session: Session, table: type[Base]) -> None:
+    """Nobody else writes to the table until the end of the transaction. In SQLite nobody does anyway."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text(f"LOCK TABLE {table.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))
+
+
+_told = -LOG_EVERY
+
+
 @contextmanager
-def _reachable() -> Iterator[None]:
+def _reachable(remedy: str = "it is tried again with the next request") -> Iterator[None]:
     try:
         yield
     except DataError:
         raise RefusedError("expected text and numbers that the database can keep, got others") from None
     except exc.TimeoutError as error:
+        _tell(error)
         raise DatabaseError("the database is busy; try again in a moment") from error
     except DBAPIError as error:
         if error.connection_invalidated or not isinstance(error.orig, _refusals(error)):
-            raise DatabaseError("the database does not answer; it is tried again with the next request") from error
+            _tell(error)
+            raise DatabaseError(f"the database does not answer; {remedy}") from error
         raise
+
+
+def _tell(error: exc.SQLAlchemyError) -> None:
+    """The cause, for the log, but not for every request that it meets."""
+    global _told  # noqa: PLW0603
+    if time.monotonic() - _told > LOG_EVERY:
+        _told = time.monotonic()
+        cause = str(getattr(error, "orig", None) or error).strip()
+        _log.error("the database does not answer: %s", " ".join(cause.split()))
 
 
 def _refusals(error: DBAPIError) -> tuple[type[BaseException], ...]:
@@ -86,22 +143,26 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
-            engine = create_engine(parsed, pool_size=10, connect_args={"timeout": WAIT})
+            engine = create_engine(parsed, pool_size=20, connect_args={"timeout": WAIT})
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        patience = f"-c statement_timeout={WAIT}s -c lock_timeout={WAIT}s"
-        return create_engine(
-            parsed, pool_pre_ping=True, pool_size=10, pool_timeout=WAIT,
-            connect_args={"connect_timeout": WAIT, "options": patience, "tcp_user_timeout": WAIT * 1000},
+        seconds = max(1, round(WAIT))
+        patience = f"-c statement_timeout={seconds}s -c lock_timeout={seconds}s"
+        engine = create_engine(
+            parsed, pool_pre_ping=True, pool_size=20, pool_timeout=WAIT,
+            connect_args={"connect_timeout": seconds, "options": patience, "tcp_user_timeout": seconds * 1000},
         )  # fmt: skip
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError):
         raise ConfigError(  # without what follows: it may hold a password
             "expected a database such as sqlite:///ocular.db or postgresql://user@host/name, "
             f"got another address beginning with {url.partition(':')[0]!r}"
         ) from None
+    event.listen(engine, "do_connect", _connect_postgres)
+    event.listen(engine, "begin", _begin_postgres)
+    return engine
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
@@ -112,5 +173,45 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     # a transaction that reads first and writes later could be refused half-way: one that will write says so at once
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    wait = options.get("wait", WAIT) or 3600.0  # an hour is for ever
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {round(wait * 1000)}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+class _Patient(psycopg.Connection[Any]):
+    """Gives up on a server that takes a question and never answers: its own limits are of no use then."""
+
+    limit = WAIT + 1  # seconds for each question: the server's own limit comes first
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
+        return super().wait(self._limited(gen), *args, **options)
+
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        until = time.monotonic() + self.limit
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"expected an answer within {self.limit:g} s, got none")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
+
+def _connect_postgres(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+    return _Patient.connect(*arguments, **options)
+
+
+def _begin_postgres(connection: Connection) -> None:
+    wait, raw = connection.get_execution_options().get("wait"), connection.connection.driver_connection
+    if isinstance(raw, _Patient):
+        raw.limit = math.inf if wait == 0 else (wait or WAIT) + 1
+    if wait is not None:
+        limit = round(wait * 1000)  # 0: none
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}")

@@ -25,9 +25,22 @@ class NotFoundError(RefusedError):
     status = 404
 
 
+class StaleFormError(ForbiddenError):
+    """A form of another session, or of another site."""
+
+
+class ConflictError(RefusedError):
+    status = 409
+
+
 class UnavailableError(RefusedError):
     status = 503
 
 
 class TooManyError(RefusedError):
     status = 429
+
+    def __init__(self, line: str, seconds: int) -> None:
+        """seconds: after which it is worth another try."""
+        super().__init__(line)
+        self.headers = {"Retry-After": str(seconds)}

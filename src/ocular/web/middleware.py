@@ -12,7 +12,7 @@ from prometheus_client import Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ocular.web.settings import Settings
@@ -42,7 +42,10 @@ HEADERS = {
 }
 
 
-Fail = Callable[[Request, Exception], Awaitable[Response]]
+Answer = Callable[[Request, Exception], Awaitable[Response]]
+
+
+UPLOAD = "/team/assignments/preview"  # the only address that takes a file
 
 
 class TooLargeError(HTTPException):
@@ -51,9 +54,9 @@ class TooLargeError(HTTPException):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, settings: Settings, fail: Fail) -> None:
-        """fail: what to answer when a route raises what nobody expected."""
-        self._app, self._settings, self._fail = app, settings, fail
+    def __init__(self, app: ASGIApp, settings: Settings, refuse: Answer, fail: Answer) -> None:
+        """refuse: what to answer to a request that is not looked at; fail: when a route raises what nobody expected."""
+        self._app, self._settings, self._refuse, self._fail = app, settings, refuse, fail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -61,7 +64,7 @@ class Guard:
             return
         begun, number, status = time.perf_counter(), uuid.uuid4().hex[:12], 500
         headers, taken, answered = Headers(scope=scope), 0, False
-        most = self._settings.largest_body
+        most = self._settings.largest_file if scope["path"] == UPLOAD else self._settings.largest_body
 
         async def measured() -> Message:
             nonlocal taken
@@ -89,12 +92,12 @@ class Guard:
             if _declared(headers) > most:
                 raise TooLargeError(most)
             if scope["method"] not in SAFE and _foreign(headers):
-                await JSONResponse({"error": "this request comes from another site"}, 403)(scope, receive, labelled)
-            else:
-                await self._app(scope, measured, labelled)
-        except TooLargeError as error:
+                raise HTTPException(403, "this request comes from another site")
+            await self._app(scope, measured, labelled)
+        except HTTPException as error:  # those of routes have been answered further inside
             if not answered:
-                await JSONResponse({"error": error.detail}, error.status_code)(scope, receive, labelled)
+                answer = await self._refuse(Request(scope), error)
+                await answer(scope, receive, labelled)
         except Exception as error:
             _log.exception("a request failed", extra={"facts": {"request": number}})
             if not answered:

@@ -10,7 +10,7 @@ import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,13 @@ class Served:
         """Of the purchases that it was fitted on."""
         return self.advisor.model.interactions_.fingerprint()
 
-    @cached_property
+    @property
     def created(self) -> datetime:
-        return datetime.fromisoformat(self.manifest["created"])
+        return _created(self.manifest)
+
+    def pattern_label(self, number: int) -> str:
+        """What a co-cluster is called; some are too small for a name."""
+        return self.patterns[number].label if number in self.patterns else f"pattern {number}"
 
 
 class Registry:
@@ -96,10 +100,11 @@ class Registry:
     def _newest_first(self) -> list[tuple[Path, dict[str, Any]]]:
         """Models with a readable manifest; what lies about besides is no model."""
         found = []
-        for path in (self._folder, *sorted(self._folder.glob("*/"))):
+        shown = (path for path in sorted(self._folder.glob("*/")) if not path.name.startswith("."))
+        for path in (self._folder, *shown):
             try:
                 manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-                found.append((str(manifest["created"]), path, manifest | {"digest": str(manifest["digest"])}))
+                found.append((_created(manifest), path, manifest | {"digest": str(manifest["digest"])}))
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, KeyError, TypeError) as error:
@@ -114,6 +119,11 @@ class Registry:
                 self.refresh()
             except Exception:  # whatever it is, the old model goes on serving
                 _log.exception("looking for a new model failed")
+
+
+def _created(manifest: dict[str, Any]) -> datetime:
+    created = datetime.fromisoformat(manifest["created"])
+    return created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
 
 
 def _looks(path: Path) -> object:

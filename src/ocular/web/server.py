@@ -21,9 +21,11 @@ def run(settings: Settings, host: str, port: int, say: Callable[[str], object]) 
         raise ConfigError(
             f"expected to listen on {host} port {port}, got {error.strerror or error}; give another --port or --host"
         ) from None
-    app = create_app(settings)
-    write_logs()
-    address = f"[{host}]" if ":" in host else host
-    say(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
-    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
-    uvicorn.Server(config).run(sockets=[listening])
+    with listening:
+        app = create_app(settings)
+        write_logs()
+        app.state.application.start()  # what is wrong is told now, and not after "Serving"
+        address = f"[{host}]" if ":" in host else host
+        say(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
+        config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
+        uvicorn.Server(config).run(sockets=[listening])

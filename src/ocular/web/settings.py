@@ -25,4 +25,5 @@ class Settings:
     lifetime: timedelta = timedelta(hours=12)  # of a session
     idle: timedelta = timedelta(hours=2)  # after which a session ends
     watch: float = 5.0  # seconds between two looks for a new model
-    largest_body: int = 16_000_000  # bytes of a request
+    largest_file: int = 16_000_000  # bytes of a file with assignments
+    largest_body: int = 128_000  # bytes of any other request

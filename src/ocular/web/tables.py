@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import DateTime, ForeignKey, String, Text, TypeDecorator
+from sqlalchemy import DateTime, ForeignKey, Index, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # characters
@@ -82,6 +82,7 @@ class Token(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     label: Mapped[str] = mapped_column(String(NAME))
     created: Mapped[datetime] = mapped_column(Moment, default=now)
+    expires: Mapped[datetime] = mapped_column(Moment)
     used: Mapped[datetime | None] = mapped_column(Moment)
     user: Mapped[User] = relationship(lazy="joined")
 
@@ -110,7 +111,7 @@ class Feedback(Base):
     __tablename__ = "feedback"
     id: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
-    client: Mapped[str] = mapped_column(String(LABEL), index=True)
+    client: Mapped[str] = mapped_column(String(LABEL))
     product: Mapped[str] = mapped_column(String(LABEL))
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"))
     verdict: Mapped[str] = mapped_column(String(16))
@@ -119,7 +120,9 @@ class Feedback(Base):
     model: Mapped[str] = mapped_column(String(LABEL))  # version that recommended it
     confidence: Mapped[float]
     pattern: Mapped[int | None]  # the co-cluster that spoke for it most
+    label: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))  # its name at the time
     user: Mapped[User] = relationship(lazy="joined")
+    __table_args__ = (Index("ix_feedback_client_id", "client", "id"),)
 
 
 class AuditEntry(Base):
@@ -132,3 +135,11 @@ class AuditEntry(Base):
     action: Mapped[str] = mapped_column(String(NAME))
     subject: Mapped[str] = mapped_column(Text, default="")
     address: Mapped[str] = mapped_column(String(NAME), default="")
+
+
+class Key(Base):
+    """What forms are signed with: the same for all processes on one database."""
+
+    __tablename__ = "keys"
+    name: Mapped[str] = mapped_column(String(NAME), primary_key=True)
+    secret: Mapped[str] = mapped_column(String(DIGEST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
@@ -30,7 +31,22 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1f} %"
 
 
+def percents(shares: Iterable[float]) -> list[str]:
+    """
+    Of a column: with a decimal where two would read the same without.
+
+    >>> percents([0.101, 0.104, 0.2]), percents([0.1, 0.2])
+    (['10.1 %', '10.4 %', '20.0 %'], ['10 %', '20 %'])
+    """
+    shares = list(shares)
+    plain = [percent(share) for share in shares]
+    if len({*plain}) == len({*shares}):
+        return plain
+    return [text if share < 0.1 else f"{100 * share:.1f} %" for share, text in zip(shares, plain, strict=True)]
+
+
 _pages.filters["percent"] = percent
+_pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
 _pages.globals["version"] = __version__
 

@@ -16,7 +16,7 @@ from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import Explanation, Reason
 from ocular.web.registry import Served
 
-MATRIX_CLIENTS, MATRIX_PRODUCTS, MOST_NAMES, FEW_NAMES = 12, 10, 50, 3
+MATRIX_CLIENTS, MATRIX_OTHERS, MATRIX_PRODUCTS, MOST_NAMES, FEW_NAMES = 12, 4, 10, 50, 3
 HIDDEN = "a client"
 
 Shown = NDArray[np.bool_]  # (n_users,) whose names may be read
@@ -64,7 +64,8 @@ class RecommendationView:
     price_low: float | None
     price_high: float | None
     price_text: str | None
-    value: float | None
+    currency: str
+    value: float | None  # how often such come true × the usual price, as in lists; None for what the client has
     owned: bool
     why: str  # one line
     reasons: list[ReasonView]
@@ -77,7 +78,8 @@ class RecommendationView:
         return self.reasons[0].pattern if self.reasons else None
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"pattern": self.pattern}
+        amounts = {name: _cents(getattr(self, name)) for name in ("price", "price_low", "price_high", "value")}
+        return asdict(self) | amounts | {"pattern": self.pattern}
 
 
 def show_recommendation(
@@ -86,26 +88,36 @@ def show_recommendation(
     """evidence: with the matrix of each reason and many names, as the page of one recommendation shows them."""
     explanation, price, observed = found.explanation, found.price, found.observed
     case = explanation.case()
+    value = None if explanation.owned else served.opportunities.value(explanation.item, found.confidence)
     reasons = [show_reason(served, explanation, reason, case.affinity, shown, evidence) for reason in case.told]
     return RecommendationView(
         str(found.client), str(found.product), found.confidence,
         None if observed is None else observed.rate, None if observed is None else observed.recommendations,
         None if price is None else price.median, None if price is None else price.low,
         None if price is None else price.high, None if price is None else price.text(),
-        found.value, explanation.owned, _one_line(reasons), reasons, case.left_out, case.left_out_share,
-        case.rest_share,
+        currency_of(served), value, explanation.owned, _one_line(reasons), reasons, case.left_out,
+        case.left_out_share, case.rest_share,
     )  # fmt: skip
+
+
+def currency_of(served: Served) -> str:
+    purchases = served.advisor.model.interactions_.purchases
+    return "" if purchases is None else purchases.currency
+
+
+def _cents(amount: float | None) -> float | None:
+    return None if amount is None else round(amount, 2)
 
 
 def show_reason(
     served: Served, explanation: Explanation, reason: Reason, affinity: float, shown: Shown, evidence: bool
 ) -> ReasonView:
-    history, pattern = explanation.interactions, served.patterns.get(reason.cocluster)
+    history = explanation.interactions
     similar, most = np.array(reason.similar_users, dtype=np.int64), MOST_NAMES if evidence else FEW_NAMES
     readable = similar[shown[similar]]
     return ReasonView(
         reason.cocluster,
-        f"pattern {reason.cocluster}" if pattern is None else pattern.label,
+        served.pattern_label(reason.cocluster),
         reason.contribution / affinity,
         [product_name(history.item_labels[i]) for i in reason.owned_items[:most]],
         len(reason.owned_items),
@@ -113,7 +125,7 @@ def show_reason(
         len(similar) - len(readable),
         len(similar),
         reason.group,
-        _matrix(explanation, reason, np.concatenate([readable, similar[~shown[similar]]]), shown) if evidence else None,
+        _matrix(explanation, reason, served.patterns.get(reason.cocluster), shown) if evidence else None,
     )
 
 
@@ -128,15 +140,43 @@ def _one_line(reasons: Sequence[ReasonView]) -> str:
     )
 
 
-def _matrix(explanation: Explanation, reason: Reason, similar: NDArray[np.int64], shown: Shown) -> Matrix:
-    """Of the first similar clients: those with readable names, since a square says more with a name beside it."""
+def _matrix(explanation: Explanation, reason: Reason, pattern: CoCluster | None, shown: Shown) -> Matrix:
+    """
+    Some of the group who bought the product, then some who did not, as many as there are rows to fill.
+
+    Those with readable names come first, since a square says more with a name beside it.
+    """
     history = explanation.interactions
     items = [*reason.owned_items[:MATRIX_PRODUCTS], explanation.item]
     own = Row(client_name(explanation.client), _bought(explanation.client_items, items), self=True)
-    rows = [
-        Row(_name(history, u, shown), _bought(history.by_user[u], items)) for u in similar[:MATRIX_CLIENTS].tolist()
-    ]
+    buyers = np.array(reason.similar_users, dtype=np.int64)
+    others = _others(explanation, reason, pattern)
+    few = max(MATRIX_CLIENTS - len(buyers), min(len(others), MATRIX_OTHERS))
+    users = [*_readable_first(buyers, shown)[: MATRIX_CLIENTS - few], *_readable_first(others, shown)[:few]]
+    rows = [Row(_name(history, u, shown), _bought(history.by_user[u], items)) for u in users]
     return Matrix([product_name(history.item_labels[i]) for i in items], [own, *rows])
+
+
+def _others(explanation: Explanation, reason: Reason, pattern: CoCluster | None) -> NDArray[np.int64]:
+    """Those of the group who did not buy the product, most purchases in common first."""
+    if pattern is None:
+        return np.empty(0, dtype=np.int64)
+    history = explanation.interactions
+    in_common = np.zeros(history.n_users, dtype=np.int64)
+    for item in reason.owned_items:
+        in_common[history.by_item[item]] += 1
+    if explanation.user is not None:
+        in_common[explanation.user] = 0
+    group = pattern.users[in_common[pattern.users] > 0]
+    if len(group) != reason.group:  # evidence that does not come from the members
+        return np.empty(0, dtype=np.int64)
+    in_common[history.by_item[explanation.item]] = 0
+    others = group[in_common[group] > 0]
+    return others[np.argsort(-in_common[others], kind="stable")]
+
+
+def _readable_first(users: NDArray[np.int64], shown: Shown) -> list[int]:
+    return [*users[shown[users]].tolist(), *users[~shown[users]].tolist()]
 
 
 def _bought(has: NDArray[np.int32], items: Sequence[int]) -> list[bool]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
+from ocular.errors import ConfigError
+from ocular.web import audit as log
 from ocular.web import people
-from ocular.web.access import Admin, App, Application, Genuine, Visitor, audit
+from ocular.web.access import Admin, App, Application, Genuine
+from ocular.web.audit import Wanted, audit
 from ocular.web.errors import RefusedError
-from ocular.web.tables import AuditEntry, Role, Session, Token, User
+from ocular.web.sheets import download
+from ocular.web.signing_in import Visitor
+from ocular.web.tables import LABEL, AuditEntry, Role, Session, Token, User, now
 from ocular.web.templating import render
 
 router = APIRouter(prefix="/admin")
 PAGE = 100
+MOST_DAYS = 3650
 
 
 @router.get("")
@@ -23,37 +31,89 @@ def overview(request: Request, app: App, visitor: Admin) -> Response:
     return _overview(request, app, visitor)
 
 
-def _overview(request: Request, app: Application, visitor: Visitor, token: str | None = None) -> Response:
+def _overview(
+    request: Request,
+    app: Application,
+    visitor: Visitor,
+    *,
+    token: str | None = None,
+    form: str | None = None,
+    typed: dict[str, str] | None = None,
+    line: str | None = None,
+) -> Response:
+    """token: one that has just been made; form, typed and line: what was wrong in which form."""
     with app.database.reading() as transaction:
         sessions = select(func.count()).where(Session.user_id == User.id).scalar_subquery()
         values: dict[str, Any] = {
             "users": transaction.execute(select(User, sessions).order_by(User.name)).all(),
             "tokens": list(transaction.scalars(select(Token).order_by(Token.id))),
         }
-    return render(request, "admin.html", values | {"visitor": visitor, "roles": list(Role), "token": token})
+    values |= {
+        "visitor": visitor, "roles": list(Role), "token": token, "days": people.TOKEN_DAYS, "now": now(),
+        "form": form, "typed": typed, "line": line,
+        "added": typed if form == "add" else dict.fromkeys(("name", "role", "full_name", "team"), ""),
+    }  # fmt: skip
+    return render(request, "admin.html", values, status_code=200 if line is None else 400)
 
 
 @router.post("/users", dependencies=[Genuine])
 def add_user(
+    request: Request,
     app: App,
     visitor: Admin,
-    name: Annotated[str, Form()],
-    role: Annotated[Role, Form()],
-    password: Annotated[str, Form()],
+    name: Annotated[str, Form()] = "",
+    role: Annotated[str, Form()] = "",
+    password: Annotated[str, Form()] = "",
     full_name: Annotated[str, Form()] = "",
     team: Annotated[str, Form()] = "",
 ) -> Response:
-    with app.database.writing() as transaction:
-        user = people.add_user(transaction, name, role, password, full_name=full_name, team=team)
-        audit(transaction, visitor.user.name, "user added", f"{user.name} ({role})", visitor.address)
+    try:
+        with app.database.writing() as transaction:
+            user = people.add_user(transaction, name, role, password, full_name=full_name, team=team)
+            audit(transaction, visitor.user.name, "user added", f"{user.name} ({role})", visitor.address)
+    except ConfigError as error:
+        typed = {"name": name, "role": role, "full_name": full_name, "team": team}
+        return _overview(request, app, visitor, form="add", typed=typed, line=str(error))
+    return RedirectResponse("/admin", 303)
+
+
+@router.post("/users/edit", dependencies=[Genuine])
+def edit_user(
+    request: Request,
+    app: App,
+    visitor: Admin,
+    name: Annotated[str, Form()],
+    role: Annotated[str, Form()] = "",
+    full_name: Annotated[str, Form()] = "",
+    team: Annotated[str, Form()] = "",
+) -> Response:
+    try:
+        with app.database.writing() as transaction:
+            user = people.find_user(transaction, name)
+            if user.id == visitor.user.id and role != Role.ADMIN:
+                raise ConfigError("nobody can take the role from themselves; ask another administrator")
+            before = f"{user.role}, {user.team!r}, {user.full_name!r}"
+            people.describe(transaction, user, role, full_name, team)
+            told = f"{user.name}: {before} → {user.role}, {user.team!r}, {user.full_name!r}"
+            audit(transaction, visitor.user.name, "user changed", told, visitor.address)
+    except ConfigError as error:
+        typed = {"name": name, "role": role, "full_name": full_name, "team": team}
+        return _overview(request, app, visitor, form=f"edit {name}", typed=typed, line=str(error))
+    app.forget_assignments()  # with which teams are remembered
     return RedirectResponse("/admin", 303)
 
 
 @router.post("/users/password", dependencies=[Genuine])
-def set_password(app: App, visitor: Admin, name: Annotated[str, Form()], password: Annotated[str, Form()]) -> Response:
-    with app.database.writing() as transaction:
-        people.set_password(transaction, people.find_user(transaction, name), password)
-        audit(transaction, visitor.user.name, "password set", name, visitor.address)
+def set_password(
+    request: Request, app: App, visitor: Admin, name: Annotated[str, Form()], password: Annotated[str, Form()] = ""
+) -> Response:
+    try:
+        with app.database.writing() as transaction:
+            user = people.find_user(transaction, name)
+            people.set_password(transaction, user, password)
+            audit(transaction, visitor.user.name, "password set", user.name, visitor.address)
+    except ConfigError as error:
+        return _overview(request, app, visitor, form=f"password {name}", line=str(error))
     return RedirectResponse("/admin", 303)
 
 
@@ -77,30 +137,68 @@ def end_sessions(app: App, visitor: Admin, name: Annotated[str, Form()]) -> Resp
 
 @router.post("/tokens", dependencies=[Genuine])
 def add_token(
-    request: Request, app: App, visitor: Admin, name: Annotated[str, Form()], label: Annotated[str, Form()] = ""
+    request: Request,
+    app: App,
+    visitor: Admin,
+    name: Annotated[str, Form()],
+    label: Annotated[str, Form()] = "",
+    days: Annotated[int, Form(ge=1, le=MOST_DAYS)] = people.TOKEN_DAYS,
 ) -> Response:
     with app.database.writing() as transaction:
-        secret = people.add_token(transaction, people.find_user(transaction, name), label)
-        audit(transaction, visitor.user.name, "token made", name, visitor.address)
-    return _overview(request, app, visitor, secret)
+        user = people.find_user(transaction, name)
+        secret = people.add_token(transaction, user, label, days)
+        audit(transaction, visitor.user.name, "token made", f"{user.name}: {label} ({days} days)", visitor.address)
+    return _overview(request, app, visitor, token=secret)
 
 
 @router.post("/tokens/revoke", dependencies=[Genuine])
 def revoke_token(app: App, visitor: Admin, number: Annotated[int, Form(ge=1, le=2**31 - 1)]) -> Response:
     with app.database.writing() as transaction:
-        transaction.execute(delete(Token).where(Token.id == number))
-        audit(transaction, visitor.user.name, "token revoked", str(number), visitor.address)
+        revoked = people.revoke_token(transaction, number)
+        audit(transaction, visitor.user.name, "token revoked", revoked or f"number {number}", visitor.address)
     return RedirectResponse("/admin", 303)
+
+
+def wanted_entries(
+    name: Annotated[str, Query(max_length=LABEL)] = "",
+    action: Annotated[str, Query(max_length=LABEL)] = "",
+    since: Annotated[str, Query(max_length=20)] = "",
+    until: Annotated[str, Query(max_length=20)] = "",
+) -> Wanted:
+    return Wanted(name, action, _day(since), _day(until))
+
+
+def _day(text: str) -> date | None:
+    """Forms send nothing for a field that is left empty."""
+    try:
+        return date.fromisoformat(text.strip()) if text.strip() else None
+    except ValueError:
+        raise RefusedError(f"expected a day such as 2025-01-31, got {text!r}") from None
+
+
+WantedEntries = Annotated[Wanted, Depends(wanted_entries)]
 
 
 @router.get("/audit")
 def audit_log(
-    request: Request, app: App, visitor: Admin, name: str = "", page: Annotated[int, Query(ge=1, le=1_000_000)] = 1
+    request: Request,
+    app: App,
+    visitor: Admin,
+    wanted: WantedEntries,
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    chosen = select(AuditEntry).order_by(AuditEntry.id.desc())
-    if name:
-        chosen = chosen.where(AuditEntry.name == name)
+    chosen = wanted.entries().order_by(AuditEntry.id.desc())
     with app.database.reading() as transaction:
         entries = list(transaction.scalars(chosen.offset((page - 1) * PAGE).limit(PAGE + 1)))
-    values = {"visitor": visitor, "entries": entries[:PAGE], "more": len(entries) > PAGE, "page": page, "name": name}
-    return render(request, "audit.html", values)
+    filters = {"name": wanted.name, "action": wanted.action, "since": wanted.since or "", "until": wanted.until or ""}
+    values = {
+        "visitor": visitor, "entries": entries[:PAGE], "more": len(entries) > PAGE, "page": page,
+        "query": urlencode(filters),
+    }  # fmt: skip
+    return render(request, "audit.html", values | filters)
+
+
+@router.get("/audit.csv")
+def export_audit(app: App, visitor: Admin, wanted: WantedEntries) -> Response:
+    app.log_view(visitor, "audit exported", "")
+    return download("audit.csv", log.COLUMNS, log.export_rows(app.database, wanted))

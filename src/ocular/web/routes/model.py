@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from ocular.web.access import AnyVisitor, App
+from ocular.web.access import AnyVisitor, App, Model
 from ocular.web.searches import read_search
 from ocular.web.templating import render
 
@@ -12,8 +12,7 @@ router = APIRouter()
 
 
 @router.get("/model")
-def model(request: Request, app: App, visitor: AnyVisitor) -> Response:
-    served = app.served
+def model(request: Request, app: App, served: Model, visitor: AnyVisitor) -> Response:
     fitted = served.advisor.model
     calibration, steps = fitted.calibration_, []
     if calibration is not None:

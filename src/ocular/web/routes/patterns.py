@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from ocular.web.access import AnyVisitor, App
+from ocular.web.access import AnyVisitor, App, Model
 from ocular.web.errors import NotFoundError
 from ocular.web.templating import render
 from ocular.web.views import show_pattern
@@ -14,17 +14,20 @@ MEMBERS = 100
 
 
 @router.get("/patterns")
-def patterns(request: Request, app: App, visitor: AnyVisitor) -> Response:
-    served, shown = app.served, app.names_shown(visitor)
+def patterns(request: Request, app: App, served: Model, visitor: AnyVisitor) -> Response:
+    shown = app.names_shown(served, visitor)
     by_share = sorted(served.patterns.values(), key=lambda pattern: -pattern.share)
-    values = {"visitor": visitor, "patterns": [show_pattern(served, pattern, shown) for pattern in by_share]}
-    return render(request, "patterns.html", values)
+    with app.computing:
+        values = {"visitor": visitor, "patterns": [show_pattern(served, pattern, shown) for pattern in by_share]}
+        return render(request, "patterns.html", values)
 
 
 @router.get("/pattern")
-def pattern(request: Request, app: App, visitor: AnyVisitor, number: int) -> Response:
-    found = app.served.patterns.get(number)
+def pattern(request: Request, app: App, served: Model, visitor: AnyVisitor, number: int) -> Response:
+    found = served.patterns.get(number)
     if found is None:
         raise NotFoundError("there is no such pattern")
-    shown = show_pattern(app.served, found, app.names_shown(visitor), MEMBERS)
-    return render(request, "pattern.html", {"visitor": visitor, "pattern": shown, "most": MEMBERS})
+    shown = app.names_shown(served, visitor)
+    with app.computing:
+        told = show_pattern(served, found, shown, MEMBERS)
+        return render(request, "pattern.html", {"visitor": visitor, "pattern": told, "most": MEMBERS})

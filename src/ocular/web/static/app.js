@@ -1,4 +1,5 @@
-// Everything works without this file. With it, squares of the evidence tell what they stand for and names are completed.
+// Everything works without this file. With it, squares of the evidence tell what they stand for, names are completed, and
+// a form that was accepted says so.
 "use strict";
 
 // names of products are fetched when somebody begins to type one
@@ -10,6 +11,16 @@ document.addEventListener("focusin", async (event) => {
   list.replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
 });
 
+// the server answers a form with another page: what to say there is kept until then, and dropped where something is wrong
+document.addEventListener("submit", (event) => {
+  if (event.target.dataset.done) sessionStorage.setItem("done", event.target.dataset.done);
+});
+const done = sessionStorage.getItem("done");
+sessionStorage.removeItem("done");
+const place = document.querySelector("[data-done-here]");
+const came = performance.getEntriesByType("navigation")[0]?.type === "navigate";  // not back, not again
+if (done && place && came && !document.querySelector("main [role=alert]")) place.textContent = done;
+
 for (const matrix of document.querySelectorAll("[data-matrix]")) {
   const tell = matrix.closest(".reason").querySelector(".tell");
   const rows = [...matrix.tBodies[0].rows].map((row) => [...row.querySelectorAll("td")]);
@@ -17,14 +28,18 @@ for (const matrix of document.querySelectorAll("[data-matrix]")) {
   matrix.addEventListener("pointerover", (event) => say(event.target.closest("td")));
   matrix.addEventListener("focusin", (event) => say(event.target.closest("td")));
 
-  // one square is reached by Tab, the others from there by the arrow keys
-  rows[0][rows[0].length - 1].tabIndex = 0;
-  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  // one square is reached by Tab, the others from there by arrow keys, Home and End (with Control: of all squares)
+  const last = rows[0].length - 1;
+  rows[0][last].tabIndex = 0;
   matrix.addEventListener("keydown", (event) => {
-    const move = moves[event.key];
     const row = rows.findIndex((cells) => cells.includes(event.target));
-    if (!move || row < 0) return;
-    const next = rows[row + move[0]]?.[rows[row].indexOf(event.target) + move[1]];
+    if (row < 0) return;
+    const column = rows[row].indexOf(event.target);
+    const places = {
+      ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
+      Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? rows.length - 1 : row, last],
+    };
+    const next = places[event.key] && rows[places[event.key][0]]?.[places[event.key][1]];
     if (!next) return;
     event.preventDefault();
     event.target.tabIndex = -1;

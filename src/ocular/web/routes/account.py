@@ -1,0 +1,47 @@
+"""One's own account: who one is here, and another password."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
+
+from ocular.errors import ConfigError
+from ocular.web import people
+from ocular.web.access import AnyVisitor, App, Genuine
+from ocular.web.audit import audit
+from ocular.web.errors import TooManyError
+from ocular.web.signing_in import Visitor
+from ocular.web.templating import render
+
+router = APIRouter()
+
+
+@router.get("/account")
+def account(request: Request, visitor: AnyVisitor) -> Response:
+    return _account(request, visitor)
+
+
+def _account(request: Request, visitor: Visitor, line: str | None = None, status: int = 200) -> Response:
+    return render(request, "account.html", {"visitor": visitor, "line": line}, status_code=status)
+
+
+@router.post("/account/password", dependencies=[Genuine])
+def set_password(
+    request: Request,
+    app: App,
+    visitor: AnyVisitor,
+    old: Annotated[str, Form(max_length=1000)] = "",
+    new: Annotated[str, Form(max_length=1000)] = "",
+) -> Response:
+    """All sessions end, this one too: whoever knows the new password signs in with it."""
+    try:
+        if app.gate.check(visitor.user.name, old, visitor.address) is None:
+            return _account(request, visitor, "The old password is not right.", 400)
+        with app.database.writing() as transaction:
+            people.set_password(transaction, people.find_user(transaction, visitor.user.name), new)
+            audit(transaction, visitor.user.name, "password changed", visitor.user.name, visitor.address)
+    except (ConfigError, TooManyError) as error:
+        return _account(request, visitor, f"{str(error).capitalize()}.", getattr(error, "status", 400))
+    return RedirectResponse("/sign-in", 303)
