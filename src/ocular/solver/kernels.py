@@ -255,3 +255,14 @@ def count_memberships(table, out, first_row, last_row):
         for k in range(table.shape[1]):
             n += table[r, k] != ZERO
         out[r] = n
+
+
+@compiled
+def take_memberships(table, ends, columns, strengths, first_row, last_row):
+    """The entries of table[r] that are not 0, and their columns, from ends[r] on."""
+    for r in range(first_row, last_row):
+        at = ends[r]
+        for k in range(table.shape[1]):
+            if table[r, k] != ZERO:
+                columns[at], strengths[at] = k, table[r, k]
+                at += 1

@@ -33,7 +33,7 @@ from ocular.solver.initial import initial_state
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
 from ocular.solver.sweeps import SPARSE, Sweeps, csr_parts, dense
-from ocular.spark.blocks import Block, BlockRows, joined
+from ocular.spark.blocks import Block, BlockRows, csr_rows, joined
 from ocular.spark.history import SparkHistory
 
 MOSTLY_ZERO = 0.4  # of the entries that are not zero: a sparse one takes twice the place
@@ -127,9 +127,11 @@ class HalfSweep:
 class Side:
     """A version of one side as it travels; a worker makes one table of it for all of its tasks."""
 
-    def __init__(self, factors: Factors, steps: NDArray[np.float32], weights: NDArray[np.float32]) -> None:
-        self.is_dense, self.factors = isinstance(factors, np.ndarray), packed(factors)
-        self.steps, self.weights = steps, weights
+    def __init__(
+        self, factors: Factors, is_dense: bool, steps: NDArray[np.float32], weights: NDArray[np.float32]
+    ) -> None:
+        """is_dense: which kernel steps it, however it travels."""
+        self.factors, self.is_dense, self.steps, self.weights = factors, is_dense, steps, weights
 
     @cached_property
     def table(self) -> NDArray[np.float32]:
@@ -145,6 +147,7 @@ class SparkBackend(Sweeps):
         super().__init__(history.users.ends, history.items.ends, config, sparse=sparse)
         self._users, self._items, self._context = history.users, history.items, spark.sparkContext
         self._sent: dict[str, Broadcast[Side]] = {}
+        self._came: dict[str, Factors] = {}
         self.half_sweeps: list[HalfSweep] = []
 
     def start(self, state: State) -> None:
@@ -156,6 +159,8 @@ class SparkBackend(Sweeps):
         super().close()
 
     def _forget(self, *sides: str) -> None:
+        if not sides:
+            self._came.clear()
         for side in sides or tuple(self._sent):
             if side in self._sent:
                 self._sent.pop(side).destroy()
@@ -172,7 +177,9 @@ class SparkBackend(Sweeps):
             s = self._state
             factors, steps = (s.user_factors, s.user_steps) if side == "user" else (s.item_factors, s.item_steps)
             weights = self._user_weights if side == "user" else self._item_weights
-            self._sent[side] = self._context.broadcast(Side(factors, steps, weights))
+            came = self._came.pop(side, None)  # as the blocks have sent it, if they have
+            sent = Side(packed(factors) if came is None else came, isinstance(factors, np.ndarray), steps, weights)
+            self._sent[side] = self._context.broadcast(sent)
         return self._sent[side]
 
     def _step_items(self, user_sum: NDArray[np.float32]) -> None:
@@ -196,6 +203,8 @@ class SparkBackend(Sweeps):
         self._forget(side)
         parts = [d.result.factors for d in done]
         factors = unpacked(parts) if was_dense else joined(parts)
+        if was_dense and not any(isinstance(part, np.ndarray) for part in parts):
+            self._came[side] = joined(parts)
         steps, values = (np.concatenate([getattr(d.result, name) for d in done]) for name in ("steps", "values"))
         ended = time.perf_counter()
         kernel = tuple(d.result.kernel for d in done)
@@ -253,9 +262,17 @@ def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, backgro
 
 def packed(factors: Factors) -> Factors:
     """As it travels: without its zeros where these are most of it."""
-    if isinstance(factors, np.ndarray) and np.count_nonzero(factors) < MOSTLY_ZERO * factors.size:
-        return sp.csr_array(factors)
-    return factors
+    if not isinstance(factors, np.ndarray):
+        return factors
+    n_rows = len(factors)
+    sizes = np.empty(n_rows, dtype=np.int64)
+    kernels.count_memberships(factors, sizes, 0, n_rows)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    if ends[-1] >= MOSTLY_ZERO * factors.size:
+        return factors
+    columns, strengths = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
+    kernels.take_memberships(factors, ends, columns, strengths, 0, n_rows)
+    return csr_rows(strengths, columns, ends, factors.shape[1])
 
 
 def unpacked(parts: list[Factors]) -> NDArray[np.float32]:

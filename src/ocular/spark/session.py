@@ -43,8 +43,11 @@ def connect(master: str, *, name: str = "ocular", **settings: Any) -> SparkSessi
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # every port on loopback
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(name)
-    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-    for key, value in (quiet | {key.replace("_", "."): value for key, value in settings.items()}).items():
+    ours = {
+        "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR",
+        "spark.broadcast.compress": "false",  # memberships hardly get smaller, and it takes longer than sending them
+    }  # fmt: skip
+    for key, value in (ours | {key.replace("_", "."): value for key, value in settings.items()}).items():
         builder = builder.config(key, value)
     with plain_errors():
         spark = builder.getOrCreate()
