@@ -25,9 +25,10 @@ from browser_support import COMMAND, PASSWORD, serving, start_chromium  # noqa: 
 
 from ocular import Advisor  # noqa: E402
 from ocular.web import feedback  # noqa: E402
-from ocular.web.access import Visitor  # noqa: E402
 from ocular.web.database import Database  # noqa: E402
 from ocular.web.people import add_user  # noqa: E402
+from ocular.web.shown import Shown  # noqa: E402
+from ocular.web.signing_in import Visitor  # noqa: E402
 from ocular.web.tables import Assignment, Role, Verdict  # noqa: E402
 
 WIDTHS = {"wide": 1280, "phone": 390}
@@ -53,14 +54,14 @@ def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
         owned = [(client, people[seller]) for client, seller in owners if seller in people]
         for client, user in owned:
             transaction.add(Assignment(client=client, user_id=user.id))
-    served = "model-sample"
+    labels = {pattern.index: pattern.label for pattern in advisor.model.coclusters()}
     for n, (client, user) in enumerate(owned[: 2 * len(JUDGED)]):
         best, verdict = advisor.recommend(client, 1)[0], JUDGED[n % len(JUDGED)]
         pattern = best.explanation.reasons[0].cocluster if best.explanation.reasons else None
+        shown = Shown("model-sample", best.confidence, pattern, "" if pattern is None else labels[pattern])
         feedback.keep(
-            database, Visitor(user, "", "127.0.0.1"), client, str(best.product), verdict, WHY[verdict], "", served,
-            best.confidence, pattern,
-        )  # fmt: skip
+            database, Visitor(user, "", "127.0.0.1"), client, str(best.product), verdict, WHY[verdict], "", shown
+        )
     return [client for client, user in owned if user.name == "seller0"]
 
 
