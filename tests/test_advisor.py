@@ -112,6 +112,15 @@ def test_also_supposes_further_purchases(model: OCuLaR, bought: np.ndarray) -> N
     assert unsupposed == [each.to_dict() for each in advisor.recommend("Client 5 GmbH", n=3)]
 
 
+def test_the_next_best_take_the_place_of_what_is_left_out(model: OCuLaR) -> None:
+    advisor = Advisor(model)
+    best = [each.product for each in advisor.recommend("Client 0 GmbH", n=8)]
+    left_out = [best[0], best[2]]
+    found = [each.product for each in advisor.recommend("Client 0 GmbH", n=4, without=left_out)]
+    assert found == [best[1], *best[3:6]]
+    assert [each.product for each in advisor.recommend("Client 0 GmbH", n=2, without=best[0])] == best[1:3]
+
+
 def test_a_new_client_with_the_products_of_an_old_one(model: OCuLaR, bought: np.ndarray) -> None:
     owned = np.flatnonzero(bought[0])
     found = Advisor(model).recommend_new([f"Produkt №{i}" for i in owned], n=2)

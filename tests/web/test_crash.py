@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -9,13 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
+import psycopg
 import pytest
 from browser_support import PASSWORD, Server, serving, small_model
 from sqlalchemy import select
 from support import postgres_server
 
+from ocular.data.market import b2b
+from ocular.web.app import THREADS
 from ocular.web.database import Database
 from ocular.web.people import add_token, add_user
 from ocular.web.tables import Feedback, Role
@@ -157,3 +164,88 @@ def test_database_goes_away_and_comes_back(models: Path, postgres: Any, tmp_path
         assert person.get("/readyz").status_code == 200
     assert set(writers.answers) == {201, 503}
     assert writers.confirmed.items() <= kept(database).items()
+
+
+# ------------------------------------------------------------------------------------------------ not even a refusal
+
+
+def many(person: httpx2.Client, address: str) -> Callable[[], Counter[int]]:
+    """Begin more requests than there are threads for; the result waits for all answers and counts their statuses."""
+    statuses: Counter[int] = Counter()
+
+    def ask() -> None:
+        statuses[person.get(address).status_code] += 1
+
+    threads = [threading.Thread(target=ask) for _ in range(THREADS + 2)]
+    for thread in threads:
+        thread.start()
+
+    def result() -> Counter[int]:
+        for thread in threads:
+            thread.join()
+        return statuses
+
+    return result
+
+
+@contextmanager
+def somebody(server: Server, database: str) -> Iterator[httpx2.Client]:
+    """An administrator who is signed in."""
+    make_token(database)
+    with httpx2.Client(base_url=server.url, timeout=60, limits=httpx2.Limits(max_connections=50)) as person:
+        assert person.post("/sign-in", data={"name": "maria", "password": PASSWORD}).status_code == 303
+        yield person
+
+
+def lives_on(server: Server) -> None:
+    """What needs no database is there at once, though every thread waits for one."""
+    with httpx2.Client(base_url=server.url, timeout=2.0) as watcher:
+        for address in ("/healthz", "/metrics", "/static/style.css"):
+            assert watcher.get(address).status_code == 200
+
+
+def test_a_locked_database_keeps_nobody_from_reading(models: Path, tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'web.db'}"
+    with serving(models, database, tmp_path / "log") as server, somebody(server, database) as person:
+        client = "/client?" + urlencode({"name": str(b2b(80, 40).interactions.user_labels[0])})
+        assert person.get(client).status_code == 200
+        other = sqlite3.connect(tmp_path / "web.db", isolation_level=None)
+        other.execute("begin immediate")
+        answers = many(person, client)
+        lives_on(server)
+        assert person.get("/").status_code == 200
+        assert person.get("/readyz").status_code == 200
+        assert set(answers()) == {503}  # it is not written down, so it is not shown
+        other.execute("rollback")
+        other.close()
+        assert person.get(client).status_code == 200
+
+
+def test_a_database_that_hangs_is_given_up_on(models: Path, postgres: Any, tmp_path: Path) -> None:
+    """It takes every question and answers none: no limit of its own ends that."""
+    postgres.psql("create database hanging")
+    database = postgres.get_uri("hanging")
+    with serving(models, database, tmp_path / "log") as server, somebody(server, database) as person:
+        assert person.get("/").status_code == 200
+        stopped = processes(database)
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            answers = many(person, "/")
+            lives_on(server)
+            assert person.get("/readyz").status_code == 503
+            assert set(answers()) == {503}
+            lives_on(server)
+        finally:
+            for process in stopped:
+                os.kill(process, signal.SIGCONT)
+        wait(lambda: person.get("/").status_code == 200)
+
+
+def processes(database: str) -> list[int]:
+    """Those of the server that answer its questions, and the one that makes them."""
+    with psycopg.connect(database) as connection:
+        others = "select pid from pg_stat_activity where datname = 'hanging' and pid <> pg_backend_pid()"
+        pids = [pid for (pid,) in connection.execute(others)]
+        (folder,) = connection.execute("show data_directory").fetchone() or ("",)
+    return [int((Path(folder) / "postmaster.pid").read_text().split()[0]), *pids]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from sites import Browser, Site, both_databases, say
+from sites import Browser, Site, both_databases, label, say
 from sqlalchemy import select
 
+from ocular.evaluation.judged import read_judged
 from ocular.web.feedback import COLUMNS
 from ocular.web.tables import Feedback
 
@@ -68,3 +70,15 @@ def test_a_long_export_is_complete(site: Site) -> None:
             for n in range(1100)
         )
     assert [row["client"] for row in exported(site.browser("root"))] == [f"c{n}" for n in range(1100)]
+
+
+def test_the_export_feeds_the_next_evaluation(site: Site, tmp_path: Path) -> None:
+    ana, mine = site.browser("ana"), site.clients("ana")
+    say(site, ana, mine[0], "won")
+    say(site, ana, mine[1], "lost")
+    path = tmp_path / "feedback.csv"
+    path.write_bytes(site.browser("max").get("/team/feedback.csv").content)
+    assert path.read_bytes().startswith("\ufeff".encode())  # Excel knows by it that it is UTF-8
+    judged = read_judged(path, site.history)
+    assert [label(site.history, user) for user in judged.users] == mine[:2]
+    assert judged.taken.tolist() == [True, False]

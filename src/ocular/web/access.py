@@ -24,7 +24,7 @@ from ocular.web.tables import Assignment, Key, Role, User
 from ocular.web.uploads import Uploads
 
 REMEMBERED = 30.0  # seconds that assignments are kept for lists; a single client is always looked up
-COMPUTING = 3  # threads that explain and write pages at once: they take turns at one interpreter
+COMPUTING = 2  # threads that explain and write pages at once: they take turns at one interpreter
 
 
 class Assigned(NamedTuple):
