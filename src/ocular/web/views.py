@@ -95,14 +95,9 @@ def show_recommendation(
         None if observed is None else observed.rate, None if observed is None else observed.recommendations,
         None if price is None else price.median, None if price is None else price.low,
         None if price is None else price.high, None if price is None else price.text(),
-        currency_of(served), value, explanation.owned, _one_line(reasons), reasons, case.left_out,
+        explanation.interactions.currency, value, explanation.owned, _one_line(reasons), reasons, case.left_out,
         case.left_out_share, case.rest_share,
     )  # fmt: skip
-
-
-def currency_of(served: Served) -> str:
-    purchases = served.advisor.model.interactions_.purchases
-    return "" if purchases is None else purchases.currency
 
 
 def _cents(amount: float | None) -> float | None:

@@ -22,7 +22,7 @@ from ocular.web.shown import MOST, Shown, seal, unseal
 from ocular.web.signing_in import Visitor
 from ocular.web.tables import CLOSED, LABEL, NOTE, Role, User, Verdict
 from ocular.web.templating import render
-from ocular.web.views import currency_of, show_recommendation
+from ocular.web.views import show_recommendation
 
 router = APIRouter()
 PAGE, MOST_ALSO, MOST_PURSUED = 50, 10, 500
@@ -239,5 +239,5 @@ def sealed(key: str, served: Served, found: Recommendation) -> str:
 def _page(
     request: Request, served: Served, visitor: Visitor, name: str, values: dict[str, Any], status: int = 200
 ) -> Response:
-    values |= {"visitor": visitor, "currency": currency_of(served)}
+    values |= {"visitor": visitor, "currency": served.advisor.model.interactions_.currency}
     return render(request, name, values, status_code=status)

@@ -17,7 +17,7 @@ from ocular.web.registry import Served
 from ocular.web.routes.accounts import MOST_ALSO, record, sealed
 from ocular.web.shown import MOST
 from ocular.web.tables import LABEL, NOTE, Feedback, Verdict
-from ocular.web.views import PatternView, ReasonView, Shown, currency_of, show_pattern, show_recommendation
+from ocular.web.views import PatternView, ReasonView, Shown, show_pattern, show_recommendation
 
 # only so that the document says how to sign in; the token itself is looked at in access.py
 router = APIRouter(tags=["ocular"], dependencies=[Depends(HTTPBearer(auto_error=False))])
@@ -138,7 +138,13 @@ def clients(
         )
         for account in found.accounts
     ]  # fmt: skip
-    return Clients(total=found.total, page=found.number, pages=found.pages, currency=currency_of(served), clients=lines)
+    return Clients(
+        total=found.total,
+        page=found.number,
+        pages=found.pages,
+        currency=served.advisor.model.interactions_.currency,
+        clients=lines,
+    )
 
 
 @router.get("/recommendations", responses=REFUSALS)
