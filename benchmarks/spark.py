@@ -61,7 +61,7 @@ def sweep_locally(folder: Path, K: int) -> dict[str, Any]:
     return {"sweep": float(np.diff(marks)[1:].mean()), "objectives": objectives}
 
 
-def sweep_on_spark(folder: Path, K: int) -> dict[str, Any]:
+def sweep_on_spark(folder: Path, K: int, sweeps: int = SWEEPS) -> dict[str, Any]:
     from ocular.spark import connect
     from ocular.spark.fit import SparkBackend
     from ocular.spark.history import SparkHistory, _degrees
@@ -72,7 +72,7 @@ def sweep_on_spark(folder: Path, K: int) -> dict[str, Any]:
     read_in = time.perf_counter() - begun
     backend = SparkBackend(history, config(K), spark)
     backend.start(initial_state(history, config(K)))
-    objectives = [backend.sweep() for _ in range(SWEEPS)]
+    objectives = [backend.sweep() for _ in range(sweeps)]
     blocks = {}
     for side, rows in (("item", history.items), ("user", history.users)):
         begun = time.perf_counter()
@@ -105,7 +105,7 @@ def _bytes(factors: Any) -> int:
 
 
 def _peak(pid: int) -> float:
-    """GiB at most of a process and those below it that run Java: spark-submit starts one."""
+    """GiB that a process has held at most."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 2**20
 
@@ -138,7 +138,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--quick", action="store_true")
     quick = arguments.parse_args().quick
-    share, sizes = (50, (50,)) if quick else (1, (200, 50))
+    share, sizes = (50, (50,)) if quick else (1, (200,))
     results: dict[str, Any] = {"executors": EXECUTORS}
     with TemporaryDirectory() as temporary:
         path, whole, part = (Path(temporary) / name for name in ("history.npz", "whole", "part"))
@@ -151,7 +151,7 @@ def main() -> None:
                   f"reading Parquet into blocks {found['read']:.0f} s")  # fmt: skip
             results[f"K={K}"] = found | {"local": local, "means": tell(found, local)}
         fewer = alone(write_parquet, path, part, 0.25)
-        small = alone(sweep_on_spark, part, sizes[0])
+        small = alone(sweep_on_spark, part, sizes[0], 4)
         results["a quarter"] = small
         large = results[f"K={sizes[0]}"]
         print(f"the driver's Python at most {large['driver']['python']:.2f} GiB with {n:,} positives, "
