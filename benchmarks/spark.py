@@ -28,7 +28,7 @@ from ocular.solver.config import FitConfig
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.initial import initial_state
 
-USERS, PAIRS, SWEEPS, EXECUTORS, TASKS = 100_000, 20_000_000, 20, 2, 64
+USERS, PAIRS, SWEEPS, EXECUTORS, TASKS, MANY = 100_000, 20_000_000, 20, 2, 64, 2000
 PARTS = "total", "broadcast", "job", "gather"
 COLUMNS = {"client": "who", "product": "what"}
 LEAST_KERNEL = 0.6  # share of the cores' time
@@ -81,13 +81,17 @@ def sweep_on_spark(folder: Path, K: int, sweeps: int = SWEEPS) -> dict[str, Any]
     context = spark.sparkContext
     begun = time.perf_counter()
     context.parallelize(range(TASKS), TASKS).count()
-    scheduling = (time.perf_counter() - begun) / TASKS
+    on_a_core = (time.perf_counter() - begun) * EXECUTORS / TASKS
+    begun = time.perf_counter()
+    spark.range(0, MANY, 1, MANY).selectExpr("count(*)").collect()  # in Java: what the driver can hand out, at least
+    on_the_driver = (time.perf_counter() - begun) / MANY
     state = backend.state()
     bytes_of = {side: _bytes(getattr(state, f"{side}_factors")) for side in ("user", "item")}
     peaks = {"python": _peak(os.getpid()), "java": _peak(spark.sparkContext._gateway.proc.pid)}
     found = {
         "read": read_in, "shape": history.shape, "positives": history.nnz, "objectives": objectives, "blocks": blocks,
-        "scheduling of a task": scheduling, "bytes": bytes_of, "tasks": len(backend.half_sweeps[-1].kernels),
+        "task": {"core": on_a_core, "driver": on_the_driver}, "bytes": bytes_of,
+        "tasks": len(backend.half_sweeps[-1].kernels),
         "half-sweeps": [vars(half) for half in backend.half_sweeps[2:]],  # the first compiles and loads
         "driver": peaks,
     }  # fmt: skip

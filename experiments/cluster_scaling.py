@@ -10,7 +10,7 @@ A half-sweep takes
   + broadcast   the driver writes the other side and its own once; every executor receives them, in pieces from each
                 other, and every core opens them
   + gathering   the new rows come to the driver over its one network card, and are put together there
-  + scheduling  tasks × seconds of a task, one after the other on the driver
+  + tasks       seconds of an empty one on its core × tasks of a core; and the driver hands out one after the other
 Memory of the driver: both sides; of an executor: its positives twice, and both sides for each core.
 """
 
@@ -42,7 +42,8 @@ class Costs:
     broadcast_byte: float  # on the driver
     open_byte: float  # on a core
     gather_byte: float  # on the driver
-    task: float
+    task: float  # on its core, empty
+    hand_out: float  # a task, on the driver
 
     @classmethod
     def read(cls, measured: dict[str, Any]) -> Costs:
@@ -50,13 +51,14 @@ class Costs:
         bytes_of = measured["bytes"]
         both = [sum(bytes_of.values())] * 2
         kernel = sum(means[side]["kernel"] for side in means) * cores / (2 * n)
-        scheduling = measured["scheduling of a task"] * measured["tasks"]
-        blocks = sum(max(means[side]["scheduling and blocks of R"] - scheduling, 0) for side in means)
+        task = measured["task"]
+        empty = task["core"] * measured["tasks"] / cores
+        blocks = sum(max(means[side]["scheduling and blocks of R"] - empty, 0) for side in means)
         opened = sum(means[side]["opening memberships, waiting"] for side in means)
         return cls(
             kernel, blocks * cores / (2 * 4 * n), sum(means[side]["broadcast"] for side in means) / both[0],
             opened / sum(both), sum(means[side]["gathering"] for side in means) / both[0],
-            measured["scheduling of a task"],
+            task["core"], task["driver"],
         )  # fmt: skip
 
 
@@ -72,7 +74,7 @@ def half_sweep(costs: Costs, positives: float, executors: int) -> dict[str, floa
         "blocks": 4 * positives * costs.block_byte / cores,
         "broadcast": each * costs.broadcast_byte + 2 * each / NETWORK + sent * costs.open_byte,
         "gathering": each * costs.gather_byte + each / NETWORK,
-        "scheduling": costs.task * BLOCKS_PER_CORE * cores,
+        "tasks": costs.task * BLOCKS_PER_CORE + costs.hand_out * BLOCKS_PER_CORE * cores,
         "driver GiB": sent / 2**30,
         "executor GiB": (2 * 4 * positives / executors + 2 * sent * CORES) / 2**30,
     }

@@ -9,16 +9,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from spark_support import QUICK
 
 from ocular import Interactions
 from ocular.data.market import b2b
 
 MISSING = find_spec("pyspark") is None or shutil.which("java") is None
-FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts sooner
-QUICK = {
-    "spark_driver_extraJavaOptions": FAST, "spark_executor_extraJavaOptions": FAST, "spark_ui_enabled": "false",
-    "spark_sql_shuffle_partitions": "3",
-}  # fmt: skip
 
 if MISSING and os.environ.get("CI") != "true":
     collect_ignore_glob = ["test_*.py"]

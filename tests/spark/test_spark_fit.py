@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from spark_support import CONFIG, executors
+from support import learned_bytes, start_python
 
 from ocular import Interactions, OCuLaR, load
 from ocular.data.datasets import movielens
@@ -22,9 +24,7 @@ from ocular.spark import fit
 from ocular.spark.blocks import cut
 from ocular.spark.fit import SparkModel
 from ocular.spark.history import SparkHistory
-from tests.support import learned_bytes, start_python
 
-CONFIG = FitConfig(12, 5.0, seed=0, max_iter=4, tol=0.0)
 COLUMNS = {"client": "who", "product": "what", "price": "paid", "quantity": "n", "time": "at", "currency": "EUR"}
 
 
@@ -166,19 +166,6 @@ def test_every_broadcast_is_destroyed(spark: Any, sales: Interactions, monkeypat
 
 
 # ---------------------------------------------------------------------------------------------------- what may go wrong
-
-
-def executors(spark: Any) -> list[int]:
-    """Process ids of the executors."""
-    found, application = [], spark.sparkContext.applicationId
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"CoarseGrainedExecutorBackend" in command and application.encode() in command:
-            found.append(int(folder.name))
-    return found
 
 
 def test_a_killed_executor_changes_nothing(spark: Any, sales: Interactions) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spark_support import executors
 
 from ocular import Interactions
 from ocular.errors import ConfigError, FitError
@@ -17,7 +18,6 @@ from ocular.evaluation import bench
 from ocular.evaluation.search import Grid
 from ocular.evaluation.search import search as search_locally
 from ocular.spark import search
-from tests.spark.test_fit import executors
 
 GRID = Grid([4, 8, 12], [1.0, 3.0, 10.0, 30.0])  # × 2 folds: 24 fits
 

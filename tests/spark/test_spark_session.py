@@ -14,15 +14,14 @@ from typing import Any
 import polars as pl
 import pyspark
 import pytest
+from command import run
+from spark_support import CONFIG, FAST
+from support import learned_bytes, wait_for
 
 from ocular import Interactions, load
 from ocular.errors import ConfigError, DataError, MissingExtraError, UnknownNameError
 from ocular.spark import connect, fit, requirements
 from ocular.spark.blocks import slots
-from tests.command import run
-from tests.spark.conftest import QUICK
-from tests.spark.test_fit import CONFIG
-from tests.support import learned_bytes, wait_for
 
 HOME = Path(pyspark.__file__).parent
 
@@ -48,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     master = f"spark://127.0.0.1:{port}"
     environment = os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder), "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_WORKER_DIR": str(folder), "SPARK_DAEMON_JAVA_OPTS": FAST,
     }  # fmt: skip
     daemons = []
 
@@ -92,7 +91,7 @@ def test_the_commands_on_a_standalone_cluster(cluster: str, sales_file: Path, tm
     limits = ["--max-iter", "3", "--tol", "0", "-o"]
     command = [sys.executable, "-c", ON_CLUSTER, "fit", str(sales_file), *columns, *limits, str(tmp_path / "model"),
                "--spark", cluster]  # fmt: skip
-    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "JAVA_TOOL_OPTIONS": FAST}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     assert "read 1,500 clients × 150 products" in done.stdout
@@ -188,4 +187,3 @@ def test_executors_without_the_package(tmp_path: Path) -> None:
 
 def test_the_session_counts_its_cores(spark: Any) -> None:
     assert slots(spark.sparkContext) == 2
-    assert "spark_ui_enabled" in QUICK

@@ -1,0 +1,28 @@
+"""What tests on Spark have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ocular.solver.config import FitConfig
+
+FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts sooner
+QUICK = {
+    "spark_driver_extraJavaOptions": FAST, "spark_executor_extraJavaOptions": FAST, "spark_ui_enabled": "false",
+    "spark_sql_shuffle_partitions": "3",
+}  # fmt: skip
+CONFIG = FitConfig(12, 5.0, seed=0, max_iter=4, tol=0.0)
+
+
+def executors(spark: Any) -> list[int]:
+    """Process ids of the executors."""
+    found, application = [], spark.sparkContext.applicationId
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"CoarseGrainedExecutorBackend" in command and application.encode() in command:
+            found.append(int(folder.name))
+    return found
