@@ -12,6 +12,7 @@ same clients and products, too.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from common import parser, save
+from common import RESULTS, parser, save
 from netflix import alone, make, read
 
 from ocular.data.readers import read as read_file
@@ -78,19 +79,12 @@ def sweep_on_spark(folder: Path, K: int, sweeps: int = SWEEPS) -> dict[str, Any]
         begun = time.perf_counter()
         rows.run(_degrees)
         blocks[side] = time.perf_counter() - begun
-    context = spark.sparkContext
-    begun = time.perf_counter()
-    context.parallelize(range(TASKS), TASKS).count()
-    on_a_core = (time.perf_counter() - begun) * EXECUTORS / TASKS
-    begun = time.perf_counter()
-    spark.range(0, MANY, 1, MANY).selectExpr("count(*)").collect()  # in Java: what the driver can hand out, at least
-    on_the_driver = (time.perf_counter() - begun) / MANY
     state = backend.state()
     bytes_of = {side: _bytes(getattr(state, f"{side}_factors")) for side in ("user", "item")}
     peaks = {"python": _peak(os.getpid()), "java": _peak(spark.sparkContext._gateway.proc.pid)}
     found = {
         "read": read_in, "shape": history.shape, "positives": history.nnz, "objectives": objectives, "blocks": blocks,
-        "task": {"core": on_a_core, "driver": on_the_driver}, "bytes": bytes_of,
+        "bytes": bytes_of,
         "tasks": len(backend.half_sweeps[-1].kernels),
         "half-sweeps": [vars(half) for half in backend.half_sweeps[2:]],  # the first compiles and loads
         "driver": peaks,
@@ -98,6 +92,23 @@ def sweep_on_spark(folder: Path, K: int, sweeps: int = SWEEPS) -> dict[str, Any]
     backend.close()
     spark.stop()
     return found
+
+
+def time_tasks() -> dict[str, float]:
+    """Seconds of an empty task: of Python's on a core; of Java's on all of it, which the driver hands out at least."""
+    from ocular.spark import connect
+
+    spark = connect(f"local-cluster[{EXECUTORS},1,4096]", **QUIET)
+    took = {"core": [], "driver": []}
+    for _ in range(3):
+        begun = time.perf_counter()
+        spark.sparkContext.parallelize(range(TASKS), TASKS).count()
+        took["core"].append((time.perf_counter() - begun) * EXECUTORS / TASKS)
+        begun = time.perf_counter()
+        spark.range(0, MANY, 1, MANY).selectExpr("count(*)").collect()
+        took["driver"].append((time.perf_counter() - begun) / MANY)
+    spark.stop()
+    return {name: min(times) for name, times in took.items()}
 
 
 def _bytes(factors: Any) -> int:
@@ -141,9 +152,18 @@ def tell(found: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--quick", action="store_true")
-    quick = arguments.parse_args().quick
+    arguments.add_argument("--tasks", action="store_true", help="only what an empty task costs, into the old results")
+    given = arguments.parse_args()
+    quick, tasks = given.quick, alone(time_tasks)
+    print(
+        f"an empty task: {tasks['core'] * 1e3:.0f} ms of a core, {tasks['driver'] * 1e3:.1f} ms of the driver at most"
+    )
+    if given.tasks:
+        before = json.loads((RESULTS / "spark.json").read_text())
+        save("spark", {name: value for name, value in before.items() if name != "machine"} | {"task": tasks})
+        return
     share, sizes = (50, (50,)) if quick else (1, (200,))
-    results: dict[str, Any] = {"executors": EXECUTORS}
+    results: dict[str, Any] = {"executors": EXECUTORS, "task": tasks}
     with TemporaryDirectory() as temporary:
         path, whole, part = (Path(temporary) / name for name in ("history.npz", "whole", "part"))
         alone(make, path, USERS // share, PAIRS // share)

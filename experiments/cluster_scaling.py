@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from common import draw_lines, parse, save
 
 MEASURED = Path(__file__).parent.parent / "benchmarks" / "results" / "spark.json"
@@ -46,12 +47,11 @@ class Costs:
     hand_out: float  # a task, on the driver
 
     @classmethod
-    def read(cls, measured: dict[str, Any]) -> Costs:
+    def read(cls, measured: dict[str, Any], task: dict[str, float]) -> Costs:
         n, cores, means = measured["positives"], 2, measured["means"]["half-sweeps"]
         bytes_of = measured["bytes"]
         both = [sum(bytes_of.values())] * 2
         kernel = sum(means[side]["kernel"] for side in means) * cores / (2 * n)
-        task = measured["task"]
         empty = task["core"] * measured["tasks"] / cores
         blocks = sum(max(means[side]["scheduling and blocks of R"] - empty, 0) for side in means)
         opened = sum(means[side]["opening memberships, waiting"] for side in means)
@@ -80,13 +80,25 @@ def half_sweep(costs: Costs, positives: float, executors: int) -> dict[str, floa
     }
 
 
+def routed(positives: float, executors: int) -> tuple[float, float]:
+    """
+    What blocks routed as in Spark's ALS would receive in an item half-sweep, in GB: all of a block's users once, each
+    with its memberships; for an executor, and for all. Users are taken to be drawn evenly.
+    """
+    users, drawn = positives / PER_USER, positives / executors
+    distinct = users * -np.expm1(-drawn / users)
+    each = distinct * MEMBERSHIPS * MEMBERSHIP_BYTES / 1e9
+    return each, each * executors
+
+
 def main() -> None:
     given = parse(__doc__, needs_data=False)
-    measured = json.loads(MEASURED.read_text())["K=200"]
-    costs = Costs.read(measured)
+    results = json.loads(MEASURED.read_text())
+    measured = results["K=200"]
+    costs = Costs.read(measured, results["task"])
     print(f"measured with {measured['positives']:,} positives, K=200: {costs}")
     lines: dict[str, Any] = {}
-    results = []
+    rows = []
     for positives in POSITIVES:
         times = []
         for executors in EXECUTORS:
@@ -97,13 +109,17 @@ def main() -> None:
                   f"kernel {parts['kernel'] / seconds:4.0%}, most {largest}; driver {parts['driver GiB']:.1f} GiB, "
                   f"executor {parts['executor GiB']:.1f} GiB")  # fmt: skip
             times.append(seconds)
-            results.append({"positives": positives, "executors": executors, "seconds": seconds} | parts)
+            rows.append({"positives": positives, "executors": executors, "seconds": seconds} | parts)
         lines[f"{positives:.0e} positives"] = (EXECUTORS, times)
+    for executors in EXECUTORS:
+        each, together = routed(POSITIVES[-1], executors)
+        print(f"{POSITIVES[-1]:.0e} positives, {executors} executors, blocks routed: each would receive {each:.2f} GB, "
+              f"{each * 1e9 / NETWORK:.1f} s of its network; all together {together:.0f} GB")  # fmt: skip
     figure = draw_lines(
         {"seconds a half-sweep": lines}, "A model of the fit on Spark, K = 200", "executors of one core",
         xscale="log", yscale="log",
     )  # fmt: skip
-    save(given, "cluster_scaling", {"costs": vars(costs), "rows": results}, figure)
+    save(given, "cluster_scaling", {"costs": vars(costs), "rows": rows}, figure)
 
 
 if __name__ == "__main__":

@@ -262,7 +262,7 @@ def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
     assert hidden(again.text) == fields
     page = browser.post("/sign-in", data=fields | {"name": "ana", "password": PASSWORD})
     assert page.status_code == 200
-    assert "Not kept yet" in page.text
+    assert "Not saved yet" in page.text
     assert site.count(Feedback) == 0
     assert 'value="lost" checked' in page.text
     assert 'name="reason" maxlength="500" value="too dear"' in page.text
