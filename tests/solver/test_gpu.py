@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import pickle
 import sys
 from itertools import islice
 from pathlib import Path
@@ -206,11 +205,10 @@ def test_a_saved_model_does_not_know_the_device(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.recommend([1, 2])[0], model.recommend([1, 2])[0])
 
 
-def test_a_model_can_be_copied_and_pickled_after_it_was_used() -> None:
+def test_a_model_can_be_copied_after_it_was_used() -> None:
     model = estimator().fit(DATA)
     expected = model.recommend([0, 1])[0]
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(other.recommend([0, 1])[0], expected)
+    np.testing.assert_array_equal(copy.deepcopy(model).recommend([0, 1])[0], expected)
 
 
 @pytest.mark.usefixtures("threads")
