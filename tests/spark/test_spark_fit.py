@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from spark_support import CONFIG, executors
-from support import learned_bytes, start_python
+from support import learned_bytes, public_set, start_python
 
 from ocular import Interactions, OCuLaR, load
 from ocular.data.datasets import movielens
@@ -54,10 +54,7 @@ def test_the_factors_have_the_same_bytes(spark: Any, sales: Interactions, change
 @pytest.mark.data
 @pytest.mark.parametrize("changes", [{}, {"relative": True, "regularization": 300.0}, {"bias": True}])
 def test_the_factors_of_movielens_have_the_same_bytes(spark: Any, changes: dict[str, Any]) -> None:
-    folder = os.environ.get("OCULAR_DATA")
-    if not folder:
-        pytest.skip("OCULAR_DATA does not name the folder of the public data sets")
-    data = movielens(Path(folder) / "movielens-1m")
+    data = movielens(public_set("movielens-1m"))
     config = FitConfig(**({"n_coclusters": 50, "regularization": 30.0, "seed": 0, "max_iter": 8} | changes))
     assert learned_bytes(fit(data, config, spark)) == learned_bytes(locally(data, config))
 

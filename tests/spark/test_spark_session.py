@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import polars as pl
 import pyspark
 import pytest
 from command import run
-from spark_support import CONFIG, FAST
+from spark_support import CONFIG, FAST, executors
 from support import learned_bytes, wait_for
 
 from ocular import Interactions, load
@@ -99,13 +100,28 @@ def test_the_commands_on_a_standalone_cluster(cluster: str, sales_file: Path, tm
     local = run("fit", sales_file, *columns, *limits, tmp_path / "local", "--no-calibration")
     assert local.returncode == 0
     assert learned_bytes(load(tmp_path / "model")) == learned_bytes(load(tmp_path / "local"))
-    listening = _listening(done.stderr)
-    assert not listening
 
 
-def _listening(told: str) -> list[str]:
-    """Addresses other than loopback that a log names as bound."""
-    return [line for line in told.splitlines() if "0.0.0.0:" in line]
+LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")  # as Linux writes them
+
+
+def listening(pid: int) -> list[str]:
+    """Addresses at which a process waits for connections."""
+    sockets = set()
+    for handle in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed in the meantime
+            sockets.add(str(handle.readlink()))
+    tables = (Path(f"/proc/{pid}/net/{kind}").read_text() for kind in ("tcp", "tcp6"))
+    lines = [line.split() for table in tables for line in table.splitlines()]
+    return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in sockets]
+
+
+def test_every_port_is_on_loopback(spark: Any) -> None:
+    processes = [spark.sparkContext._gateway.proc.pid, *executors(spark)]
+    assert len(processes) > 1  # one that was killed may not be back yet
+    found = [address for pid in processes for address in listening(pid)]
+    assert found
+    assert set(found) <= set(LOOPBACK)
 
 
 # ---------------------------------------------------------------------------------------------- what may be missing
