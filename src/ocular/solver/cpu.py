@@ -10,7 +10,7 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
 from ocular.solver.pool import RowPool
-from ocular.solver.sweeps import SPARSE, Sweeps, column_sums, csr_parts
+from ocular.solver.sweeps import SPARSE, Sweeps, column_sums, csr_parts, csr_rows
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
 GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take
@@ -80,9 +80,7 @@ def step_sparse_rows(
     pool.run(step, positives)
     columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    if ends[-1] < 2**31:
-        ends = ends.astype(np.int32)  # else SciPy would give the columns 8 bytes each, too
-    return sp.csr_array((strengths, columns.view(np.int32), ends), shape=rows.shape)
+    return csr_rows(strengths, columns.view(np.int32), ends, rows.shape[1])
 
 
 class CpuBackend(Sweeps):

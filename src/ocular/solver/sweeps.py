@@ -116,6 +116,14 @@ def csr_parts(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint
     return factors.indptr.astype(np.int64), columns, factors.data
 
 
+def csr_rows(
+    strengths: NDArray[np.float32], columns: NDArray[np.int32], ends: NDArray[np.int64], width: int
+) -> sp.csr_array:
+    """With ends of 4 bytes where they suffice: SciPy would give the columns 8 bytes each, too."""
+    ends = ends.astype(np.int32 if ends[-1] < 2**31 else np.int64)
+    return sp.csr_array((strengths, columns, ends), shape=(len(ends) - 1, width))
+
+
 def dense(factors: Factors) -> NDArray[np.float32]:
     """Rows that begin with a cache line, as no allocator promises: loads across two lines take longer."""
     if isinstance(factors, np.ndarray) and factors.ctypes.data % LINE_BYTES == 0:

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pyspark import RDD, Broadcast, SparkContext, StorageLevel
 
 from ocular.data.interactions import Adjacency
 from ocular.solver.config import Factors
 from ocular.solver.pool import RowPool
+from ocular.solver.sweeps import csr_rows
 from ocular.spark.session import plain_errors
 
 PER_SLOT = 2  # blocks for each core: one more than it works on, so that a slow one does not wait alone
@@ -100,14 +100,6 @@ def joined(parts: list[Any]) -> Any:
     ends = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in parts]))])
     strengths, columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
     return csr_rows(strengths, columns, ends, parts[0].shape[1])
-
-
-def csr_rows(
-    strengths: NDArray[np.float32], columns: NDArray[np.int32], ends: NDArray[np.int64], width: int
-) -> sp.csr_array:
-    """With ends of 4 bytes where they suffice: SciPy would give the columns 8 bytes each, too."""
-    ends = ends.astype(np.int32 if ends[-1] < 2**31 else np.int64)
-    return sp.csr_array((strengths, columns, ends), shape=(len(ends) - 1, width))
 
 
 def _apply(block: Block, pool: RowPool, function: Callable[..., Factors], shared: tuple[Any, ...]) -> Factors:

@@ -31,8 +31,8 @@ from ocular.solver.fit import Callback, run_fit
 from ocular.solver.initial import initial_state
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
-from ocular.solver.sweeps import SPARSE, Sweeps, csr_parts, dense
-from ocular.spark.blocks import Block, BlockRows, csr_rows, joined
+from ocular.solver.sweeps import SPARSE, Sweeps, csr_parts, csr_rows, dense
+from ocular.spark.blocks import Block, BlockRows, joined
 from ocular.spark.history import SparkHistory
 
 MOSTLY_ZERO = 0.4  # of the entries that are not zero: a sparse one takes twice the place
