@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 import warp as wp
 from common import add_data_option, movielens_1m, parser, save, seconds
+from cubins import compile_kernels
 from roofline import trials
 
 from ocular.data.interactions import Interactions
-from ocular.data.synthetic import skewed
 from ocular.evaluation.search import Grid, search
 from ocular.solver.config import FitConfig
-from ocular.solver.cubins import compile_kernels
 from ocular.solver.devices import estimate_bytes, find_device, open_backend, tile_width
 from ocular.solver.gpu import free_bytes
 from ocular.solver.gpu_kernels import block_threads
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
+from ocular.synthetic import skewed
 
 SWEEPS, NEAR = 30, (0.1, 0.01, 0.001)  # of the best objective, relative
 GRID, M = Grid((25, 50), (10.0, 30.0)), 50

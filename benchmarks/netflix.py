@@ -34,7 +34,7 @@ from recommend import compare
 
 from ocular import Interactions, OCuLaR, load
 from ocular.data.interactions import Adjacency
-from ocular.data.sampling import draw_rows
+from ocular.synthetic.sampling import draw_rows
 
 USERS, ITEMS, PAIRS, K, REGULARIZATION = 480_189, 17_770, 85_000_000, 200, 60.0
 FRACTIONS = (0.1, 0.25, 0.5, 0.75, 1.0)

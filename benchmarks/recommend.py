@@ -19,7 +19,7 @@ from common import add_data_option, citeulike_a, movielens_1m, parser, save, sec
 from implicit.cpu.als import AlternatingLeastSquares
 
 from ocular import Interactions, OCuLaR
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 
 N, RUNS, CHECKED = 50, 3, 500
 

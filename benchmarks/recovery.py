@@ -26,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ocular import Interactions, OCuLaR
 from ocular.baselines.communities import bigclam, modularity
-from ocular.data.synthetic import planted
+from ocular.synthetic import planted
 
 SIZES = ((200, 100, 5), (500, 300, 10), (1000, 500, 20))  # clients, products, co-clusters
 OVERLAPS = (0.0, 0.3, 0.6)

@@ -25,15 +25,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
-from ocular.data.synthetic import planted, skewed
 from ocular.scoring import Scorer
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.solver.cpu import CpuBackend
-from ocular.solver.initial import initial_state
 from ocular.solver.kernels import MAX_STEP, ONE, ZERO
 from ocular.solver.pool import RowPool
 from ocular.solver.prefetch import LINE
 from ocular.solver.sparse_kernels import AHEAD, affinity, await_row
+from ocular.solver.start.initial import initial_state
+from ocular.synthetic import planted, skewed
 
 RUNS, WARM_UP, TWICE, CHUNKS = 12, 3, 2, 32
 MEMORY, CACHE = 1 << 27, 1 << 16  # float32: far more than the caches hold, and half of a core's second one or less

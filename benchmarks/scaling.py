@@ -13,7 +13,7 @@ from itertools import pairwise
 from common import parser, save
 
 from ocular import Interactions, OCuLaR
-from ocular.data.synthetic import skewed
+from ocular.synthetic import skewed
 
 K, SWEEPS = 50, 6
 SIZES = (1, 2, 5, 10, 20)

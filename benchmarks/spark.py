@@ -27,7 +27,7 @@ from netflix import alone, make, read
 from ocular.data.readers import read as read_file
 from ocular.solver.config import FitConfig
 from ocular.solver.cpu import CpuBackend
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
 
 USERS, PAIRS, SWEEPS, EXECUTORS, TASKS, MANY = 100_000, 20_000_000, 20, 2, 64, 2000
 PARTS = "total", "broadcast", "job", "gather"
@@ -65,7 +65,7 @@ def sweep_locally(folder: Path, K: int) -> dict[str, Any]:
 def sweep_on_spark(folder: Path, K: int, sweeps: int = SWEEPS) -> dict[str, Any]:
     from ocular.spark import connect
     from ocular.spark.fit import SparkBackend
-    from ocular.spark.history import SparkHistory, _degrees
+    from ocular.spark.interactions import SparkHistory, _degrees
 
     spark = connect(f"local-cluster[{EXECUTORS},1,4096]", **QUIET)
     begun = time.perf_counter()

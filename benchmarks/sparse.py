@@ -24,7 +24,7 @@ from ocular.data.splits import random_split
 from ocular.evaluation.metrics import rank
 from ocular.solver.config import FitConfig, State
 from ocular.solver.cpu import CpuBackend
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
 
 SIZES = {100: None, 1000: 2.5, 4000: 6.0}  # K, and the ratio to the first that is asked for
 ACCURATE: dict[str, Any] = {"n_coclusters": 4000, "regularization": 80.0, "tol": 5e-3}

@@ -11,8 +11,8 @@ from sklearn.metrics import consensus_score
 
 from ocular import OCuLaR
 from ocular.data.splits import random_split
-from ocular.data.synthetic import planted
 from ocular.evaluation.metrics import rank
+from ocular.synthetic import planted
 
 SWEEPS = (5, 10, 20, 40)
 SEEDS = 3

@@ -36,7 +36,7 @@ from common import parser, save
 from sqlalchemy import insert
 
 from ocular import OCuLaR
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 from ocular.web.credentials import digest, hash_password, new_secret
 from ocular.web.database import Database
 from ocular.web.tables import Assignment, Role, Session, User

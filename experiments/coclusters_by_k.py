@@ -16,8 +16,8 @@ from common import draw_lines, parse, save
 from ocular import OCuLaR
 from ocular.data.datasets import movielens
 from ocular.data.splits import random_split
-from ocular.data.synthetic import b2b
 from ocular.evaluation.metrics import measure
+from ocular.synthetic import b2b
 
 SIZES = (10, 20, 50, 100, 150, 200, 300)
 STRENGTHS = (0.0, 30.0, 100.0)

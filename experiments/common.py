@@ -11,8 +11,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ocular.explain.drawing import new_figure, set_title, style_axes, theme_named
-from ocular.explain.plots import save_figure
+from ocular.plots import save_figure
+from ocular.plots.drawing import new_figure, set_title, style_axes, theme_named
 from ocular.storage import write_file
 
 RESULTS = Path(__file__).parent / "results"

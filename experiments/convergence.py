@@ -16,7 +16,7 @@ from common import draw_lines, parse, save
 
 from ocular import OCuLaR
 from ocular.data.datasets import movielens
-from ocular.data.synthetic import planted
+from ocular.synthetic import planted
 
 VARIANTS = {
     "paper's search, random start": {"line_search": "paper", "init": "random"},

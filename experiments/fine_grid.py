@@ -14,9 +14,9 @@ import time
 import numpy as np
 from common import parse, save
 
-from ocular.data.synthetic import b2b
 from ocular.evaluation.search import Grid, search
-from ocular.explain.plots import plot_search
+from ocular.plots import plot_search
+from ocular.synthetic import b2b
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ocular import OCuLaR
 from ocular.baselines.communities import bigclam, modularity
-from ocular.explain.plots import plot_evidence, plot_matrix, plot_probabilities, save_figure
+from ocular.plots import plot_evidence, plot_matrix, plot_probabilities, save_figure
 
 SIZE = 12
 COCLUSTERS = (

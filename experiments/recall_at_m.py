@@ -14,9 +14,9 @@ from common import RESULTS, draw_lines, parse, save
 
 from ocular.data.datasets import movielens
 from ocular.data.splits import random_split
-from ocular.data.synthetic import b2b
 from ocular.evaluation.metrics import measure
 from ocular.evaluation.protocol import Method
+from ocular.synthetic import b2b
 
 MODELS = ("ocular", "r-ocular", "wals", "bpr", "user-knn", "item-knn", "ease")
 CUTOFFS = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)

@@ -18,7 +18,7 @@ from common import draw_lines, parse, save
 
 from ocular import OCuLaR
 from ocular.data.interactions import Interactions
-from ocular.data.synthetic import skewed
+from ocular.synthetic import skewed
 
 SIZES = (10, 50, 100)
 FRACTIONS = (0.2, 0.4, 0.6, 0.8, 1.0)

@@ -22,9 +22,9 @@ import numpy as np
 
 from ocular.data.datasets import citeulike, movielens, online_retail
 from ocular.data.interactions import Interactions
-from ocular.data.synthetic import b2b
 from ocular.evaluation.protocol import SETTINGS, Method, compare
 from ocular.storage import write_file
+from ocular.synthetic import b2b
 
 RESULTS = Path(__file__).parent / "results"
 M = 50

@@ -25,11 +25,11 @@ from browser_support import COMMAND, PASSWORD, serving, start_chromium  # noqa: 
 
 from ocular import Advisor  # noqa: E402
 from ocular.web import feedback  # noqa: E402
+from ocular.web.auth import Visitor  # noqa: E402
 from ocular.web.database import Database  # noqa: E402
-from ocular.web.people import add_user  # noqa: E402
-from ocular.web.shown import Shown  # noqa: E402
-from ocular.web.signing_in import Visitor  # noqa: E402
+from ocular.web.feedback_seal import Shown  # noqa: E402
 from ocular.web.tables import Assignment, Role, Verdict  # noqa: E402
+from ocular.web.users import add_user  # noqa: E402
 
 WIDTHS = {"wide": 1280, "phone": 390}
 MOST_HEIGHT, COLOURS, MOST_BYTES = 2400, 160, 150_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ocular import Interactions, OCuLaR
-from ocular.data.synthetic import Planted, planted
+from ocular.synthetic import Planted, planted
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,9 @@ from support import all_pairs, distance, learned_bytes, parameters_of_model, ran
 import ocular
 from ocular import Interactions, OCuLaR
 from ocular.data.splits import per_user_split
-from ocular.data.synthetic import Planted
 from ocular.errors import ConfigError, DataError, OcularError
 from ocular.solver import objective
+from ocular.synthetic import Planted
 
 BACKGROUND = 1e-4
 

@@ -16,17 +16,6 @@ from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ocular.arguments import (
-    allowed_rows,
-    check_count,
-    checked_ids,
-    frame_labels,
-    given_rows,
-    given_start,
-    rows_of,
-    single_id,
-    start_name,
-)
 from ocular.artifact import History, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
@@ -39,8 +28,19 @@ from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
 from ocular.solver.devices import find_device, fold_in, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
-from ocular.solver.initial import initial_state
 from ocular.solver.progress import Progress
+from ocular.solver.start.initial import initial_state
+from ocular.validation import (
+    allowed_rows,
+    check_count,
+    checked_ids,
+    frame_labels,
+    given_rows,
+    given_start,
+    rows_of,
+    single_id,
+    start_name,
+)
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
@@ -76,8 +76,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     beta, sigma : float
         Line search: a step is multiplied by beta until it decreases Q by at least sigma times what the slope promises.
     init : {"auto", "overlap", "seeds", "random"} or a pair of arrays
-        Start: see `ocular.solver.initial`; or (user memberships, item memberships) to go on from. On small data "auto"
-        tries several starts, whose sweeps do not count in n_iter_.
+        Start: see `ocular.solver.start.initial`; or (user memberships, item memberships) to go on from. On small data
+        "auto" tries several starts, whose sweeps do not count in n_iter_.
     line_search : {"scaled", "paper"}
         "scaled" divides the gradient by the Hessian's diagonal and remembers each row's step; "paper" restarts every
         search at beta with the plain gradient, as published.

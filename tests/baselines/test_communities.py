@@ -13,8 +13,8 @@ from sklearn.metrics import consensus_score
 
 from ocular.baselines.communities import bigclam, bigclam_factors, log_likelihood, modularity, purchase_graph
 from ocular.data.interactions import Interactions
-from ocular.data.synthetic import planted
 from ocular.errors import ConfigError, DataError, MissingExtraError
+from ocular.synthetic import planted
 
 METHODS: dict[str, Callable[[Interactions], Any]] = {
     "greedy": modularity,

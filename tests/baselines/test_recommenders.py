@@ -20,9 +20,9 @@ from ocular.baselines.factorization import BPR, WALS
 from ocular.baselines.knn import ItemKNN, UserKNN
 from ocular.baselines.popularity import Popularity
 from ocular.data.splits import random_split
-from ocular.data.synthetic import Planted, planted
 from ocular.errors import ConfigError, DataError, FitError, MissingExtraError
 from ocular.evaluation.metrics import METRICS, measure
+from ocular.synthetic import Planted, planted
 
 MODELS: dict[str, Any] = {
     "ocular": OCuLaR(n_coclusters=4, regularization=0.5, tol=1e-4, max_iter=500, random_state=0),

@@ -16,12 +16,12 @@ from command import Done, run
 from support import wait_for
 
 import ocular
+from ocular import plots
 from ocular.cli.search import heat_map_text
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
-from ocular.evaluation.bench import Bench
 from ocular.evaluation.search import Point, Row, SearchResult
-from ocular.explain import plots
+from ocular.evaluation.trial import Bench
 
 COLUMNS = ("--client", "client", "--product", "product")
 SMALL = ("--coclusters", "2,4", "--regularization", "0.5,300", "--folds", 3, "--at", 10)

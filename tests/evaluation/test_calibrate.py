@@ -13,10 +13,10 @@ import pytest
 import ocular
 from ocular import Interactions, OCuLaR
 from ocular.data.splits import per_user_split
-from ocular.data.synthetic import planted
 from ocular.errors import ArtifactError, DataError
 from ocular.evaluation.calibration import Outcomes, calibrate, collect_outcomes, cross_check
 from ocular.explain.calibration import fit_calibration, measure_reliability
+from ocular.synthetic import planted
 
 
 @pytest.fixture(scope="module")

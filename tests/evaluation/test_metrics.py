@@ -12,9 +12,9 @@ from sklearn.metrics import ndcg_score
 from ocular import OCuLaR
 from ocular.data.interactions import Interactions
 from ocular.data.splits import random_split
-from ocular.data.synthetic import planted
 from ocular.errors import ConfigError, DataError
 from ocular.evaluation.metrics import measure, rank
+from ocular.synthetic import planted
 
 
 class Fixed:

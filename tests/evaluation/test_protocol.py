@@ -10,11 +10,11 @@ from scipy.stats import ttest_rel
 
 from ocular import Interactions
 from ocular.data.splits import random_split, time_split
-from ocular.data.synthetic import planted
 from ocular.errors import ConfigError
 from ocular.evaluation import protocol
 from ocular.evaluation.metrics import measure
 from ocular.evaluation.protocol import Method, backtest, compare
+from ocular.synthetic import planted
 
 SMALL = {"n_coclusters": 4, "regularization": 0.5, "init": "overlap"}
 

@@ -17,19 +17,19 @@ from support import start_python, wait_for
 
 from ocular import Interactions, OCuLaR
 from ocular.data.splits import k_fold, per_user_split, random_split
-from ocular.data.synthetic import Planted
 from ocular.errors import ArtifactError, ConfigError, DataError
-from ocular.evaluation.bench import Bench, Task
 from ocular.evaluation.metrics import measure
 from ocular.evaluation.search import Grid, Point, Row, SearchResult, recall_scorer, search
+from ocular.evaluation.trial import Bench, Task
+from ocular.synthetic import Planted
 
 GRID = Grid((2, 4), (0.5, 10, 300))
 FOLDS = 3
 KILLED = """
 import sys, tempfile, time
 from pathlib import Path
-from ocular.data.synthetic import planted
-from ocular.evaluation.bench import Bench
+from ocular.synthetic import planted
+from ocular.evaluation.trial import Bench
 from ocular.evaluation.search import Grid, search
 
 tempfile.tempdir = sys.argv[4]

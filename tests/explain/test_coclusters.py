@@ -11,8 +11,8 @@ from sklearn.metrics import consensus_score
 from support import parameters_of_model
 
 from ocular import OCuLaR
-from ocular.data.synthetic import Planted, planted
 from ocular.explain.coclusters import find_members
+from ocular.synthetic import Planted, planted
 
 BACKGROUND = 1e-4
 

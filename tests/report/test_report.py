@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocular import Advisor, Interactions, OCuLaR
-from ocular.explain import plots
+from ocular import Advisor, Interactions, OCuLaR, plots
 from ocular.explain.calibration import Calibration
 from ocular.report import client_report, model_report
 

@@ -26,13 +26,13 @@ from support import (
 )
 
 from ocular import Interactions
-from ocular.data.synthetic import Planted, skewed
 from ocular.explain.coclusters import find_members
 from ocular.solver.config import Backend, FitConfig, State
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.devices import open_backend
-from ocular.solver.initial import initial_state
 from ocular.solver.objective import Parameters
+from ocular.solver.start.initial import initial_state
+from ocular.synthetic import Planted, skewed
 
 BACKENDS = [
     pytest.param(partial(CpuBackend, sparse=0.0), id="cpu"),
@@ -281,10 +281,10 @@ def test_the_seed_decides(run: Run) -> None:
 
 SWEEP_AND_PRINT = """
 import hashlib
-from ocular.data.synthetic import skewed
+from ocular.synthetic import skewed
 from ocular.solver.config import FitConfig
 from ocular.solver.cpu import CpuBackend
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
 
 data = skewed(80, 50, 900, seed=4)
 for sparse, changes in ((0.0, {"bias": True}), (1e9, {"init": "seeds"})):

@@ -18,12 +18,12 @@ from sklearn.exceptions import ConvergenceWarning
 from support import learned_bytes, start_python, wait_for
 
 from ocular import OCuLaR
-from ocular.data.synthetic import skewed
 from ocular.errors import ArtifactError, FitError, OcularError
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import FitConfig, State
 from ocular.solver.fit import run_fit
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
+from ocular.synthetic import skewed
 
 DATA = skewed(80, 50, 900, seed=4)
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -363,12 +363,12 @@ def test_a_checkpoint_that_can_not_be_written_is_one_clear_error(tmp_path: Path)
 SLOW_SWEEPS = """
 import sys, time
 from pathlib import Path
-from ocular.data.synthetic import skewed
+from ocular.synthetic import skewed
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import FitConfig
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.fit import run_fit
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
 
 data, config = skewed(80, 50, 900, seed=4), FitConfig(6, 2.0, tol=0.0, max_iter=60, seed=7, bias=True)
 run_fit(
@@ -385,7 +385,7 @@ SLOW_FIT = """
 import sys, time
 from pathlib import Path
 from ocular import OCuLaR
-from ocular.data.synthetic import skewed
+from ocular.synthetic import skewed
 from ocular.solver.checkpoint import Checkpoint
 
 model = OCuLaR(6, 2.0, tol=0.0, max_iter=60, random_state=7, bias=True)

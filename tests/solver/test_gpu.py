@@ -32,14 +32,14 @@ import ocular
 from ocular import Interactions, OCuLaR
 from ocular.data.datasets import movielens
 from ocular.data.splits import random_split
-from ocular.data.synthetic import Planted, skewed
 from ocular.errors import ConfigError, MissingExtraError
 from ocular.evaluation.metrics import rank
 from ocular.solver import devices
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import estimate_bytes, find_device, open_backend
-from ocular.solver.initial import initial_state
+from ocular.solver.start.initial import initial_state
+from ocular.synthetic import Planted, skewed
 
 wp = pytest.importorskip("warp")
 
@@ -114,7 +114,7 @@ def test_the_longest_rows_are_started_first() -> None:
 
 @pytest.mark.parametrize("K", [32, 100, 200, 256])
 def test_kernels_compile_for_gpus_without_spilling(K: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ocular.solver.cubins import compile_kernels
+    from cubins import compile_kernels
 
     uses = compile_kernels(K, [80, 90], tmp_path)
     with capsys.disabled():
@@ -142,7 +142,7 @@ def test_scores_are_rounded_on_a_gpu_as_on_the_cpu(tmp_path: Path) -> None:
 
 def test_a_spill_would_be_seen(tmp_path: Path) -> None:
     """A kernel with an array that is too large for registers has a stack."""
-    from ocular.solver.cubins import read_cubin
+    from cubins import read_cubin
 
     many = wp.types.vector(length=400, dtype=float)
 

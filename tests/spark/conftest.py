@@ -12,7 +12,7 @@ import pytest
 from spark_support import QUICK
 
 from ocular import Interactions
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 
 MISSING = find_spec("pyspark") is None or shutil.which("java") is None
 

@@ -23,7 +23,7 @@ from ocular.solver.config import FitConfig
 from ocular.spark import fit
 from ocular.spark.blocks import cut
 from ocular.spark.fit import SparkModel
-from ocular.spark.history import SparkHistory
+from ocular.spark.interactions import SparkHistory
 
 COLUMNS = {"client": "who", "product": "what", "price": "paid", "quantity": "n", "time": "at", "currency": "EUR"}
 
@@ -62,7 +62,7 @@ def test_the_factors_of_movielens_have_the_same_bytes(spark: Any, changes: dict[
 def test_sparse_memberships_were_tested(sales: Interactions) -> None:
     """The last two settings above are of no use if their memberships stay dense."""
     from ocular.solver.cpu import CpuBackend
-    from ocular.solver.initial import initial_state
+    from ocular.solver.start.initial import initial_state
 
     config = FitConfig(**(CONFIG.__dict__ | {"init": "overlap", "n_coclusters": 240, "regularization": 1.0}))
     backend = CpuBackend(sales, config)
@@ -182,7 +182,7 @@ def test_a_killed_executor_changes_nothing(spark: Any, sales: Interactions) -> N
 DRIVER = """
 import os, signal, sys, warnings
 from pathlib import Path
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import FitConfig
 from ocular.spark import connect, fit

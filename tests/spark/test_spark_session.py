@@ -176,7 +176,7 @@ def test_a_bad_row_on_an_executor_is_one_line(spark: Any, tmp_path: Path) -> Non
 
 WITHOUT_PACKAGE = """
 import sys
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 from ocular.errors import ConfigError
 from ocular.solver.config import FitConfig
 from ocular.spark import connect, fit

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ocular import OCuLaR
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserType

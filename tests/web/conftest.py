@@ -16,8 +16,8 @@ from sites import Site, running, settle, sqlite
 from support import postgres_server
 
 from ocular import Interactions, OCuLaR
-from ocular.data.market import b2b
 from ocular.evaluation.calibration import calibrate
+from ocular.synthetic.market import b2b
 from ocular.web import credentials
 from ocular.web.database import Database
 from ocular.web.settings import Settings

@@ -18,12 +18,12 @@ from starlette.testclient import TestClient
 
 from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
-from ocular.web import credentials, people
-from ocular.web.access import Application
+from ocular.web import credentials, users
 from ocular.web.app import create_app
+from ocular.web.auth import Visitor
 from ocular.web.database import Database
+from ocular.web.services import Application
 from ocular.web.settings import Settings
-from ocular.web.signing_in import Visitor
 from ocular.web.tables import Assignment, AuditEntry, Base, Session, User
 
 PASSWORD = "correct horse battery staple"
@@ -153,7 +153,7 @@ class Site:
     def program(self, name: str) -> Browser:
         """With a token that acts as somebody."""
         with self.database.writing() as transaction:
-            secret = people.add_token(transaction, people.find_user(transaction, name), "test")
+            secret = users.add_token(transaction, users.find_user(transaction, name), "test")
         program = Browser(self.app)
         program.headers["authorization"] = f"Bearer {secret}"
         return program
@@ -184,7 +184,7 @@ class Site:
 
     def visitor(self, name: str) -> Visitor:
         with self.database.reading() as transaction:
-            return Visitor(people.find_user(transaction, name), "", "unknown")
+            return Visitor(users.find_user(transaction, name), "", "unknown")
 
     def session_of(self, browser: Browser) -> Session:
         with self.database.reading() as transaction:

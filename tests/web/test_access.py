@@ -12,10 +12,10 @@ import httpx2
 import pytest
 from sites import PASSWORD, Browser, Site, running, sqlite
 
-from ocular.web.access import EVERYBODY, Allowed, genuine
 from ocular.web.app import API, create_app
 from ocular.web.assignments import Preview
 from ocular.web.middleware import SAFE
+from ocular.web.services import EVERYBODY, Allowed, genuine
 from ocular.web.settings import Settings
 from ocular.web.tables import AuditEntry, Role
 

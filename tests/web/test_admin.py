@@ -7,8 +7,8 @@ import re
 import pytest
 from sites import NOBODYS, PASSWORD, Site, both_databases, label, rows_of, text_of
 
-from ocular.web.people import find_user
 from ocular.web.tables import User
+from ocular.web.users import find_user
 
 
 def person(site: Site, name: str) -> User:

@@ -19,7 +19,7 @@ from sqlalchemy import delete, event
 from sqlalchemy.exc import IntegrityError
 
 from ocular import Interactions, OCuLaR
-from ocular.web import people, uploads
+from ocular.web import uploads, users
 from ocular.web.assignments import Preview
 from ocular.web.database import DatabaseError, lock
 from ocular.web.errors import NotFoundError
@@ -338,7 +338,7 @@ def test_a_name_that_two_take_at_once_is_taken(site: Site) -> None:
     root = site.browser("root")
     _ = root.csrf
     with site.database.writing() as transaction:
-        people.add_user(transaction, "new", "seller", "a long password")
+        users.add_user(transaction, "new", "seller", "a long password")
         answer = in_background(
             lambda: root.submit("/admin/users", name="new", role="seller", password="another password")
         )

@@ -21,11 +21,11 @@ from browser_support import PASSWORD, Server, serving, small_model
 from sqlalchemy import select
 from support import postgres_server
 
-from ocular.data.market import b2b
+from ocular.synthetic.market import b2b
 from ocular.web.app import THREADS
 from ocular.web.database import Database
-from ocular.web.people import add_token, add_user
 from ocular.web.tables import Feedback, Role
+from ocular.web.users import add_token, add_user
 
 WRITERS, CONFIRMED = 4, 60  # threads, and answers before something happens
 OUTAGE = 3.0  # seconds

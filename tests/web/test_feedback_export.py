@@ -11,7 +11,7 @@ import pytest
 from sites import Browser, Site, both_databases, label, say
 from sqlalchemy import select
 
-from ocular.evaluation.judged import read_judged
+from ocular.evaluation.feedback import read_judged
 from ocular.web.feedback import COLUMNS
 from ocular.web.tables import Feedback
 

@@ -193,7 +193,7 @@ def test_a_moved_client_is_the_new_sellers_at_once(site: Site) -> None:
 def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
     open_site: OpenSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ocular.web.access.REMEMBERED", 0.3)
+    monkeypatch.setattr("ocular.web.services.REMEMBERED", 0.3)
     one, other = open_site(), open_site()
     client = one.clients("ana")[0]
     ana, ben = one.browser("ana"), one.browser("ben")

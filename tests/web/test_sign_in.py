@@ -12,9 +12,9 @@ from sqlalchemy import insert, text, update
 
 from ocular.errors import ConfigError
 from ocular.web import credentials
+from ocular.web.auth import BY_ADDRESS, BY_BOTH, BY_NAME, WINDOW, plain_address
 from ocular.web.database import Database
 from ocular.web.errors import TooManyError
-from ocular.web.signing_in import BY_ADDRESS, BY_BOTH, BY_NAME, WINDOW, plain_address
 from ocular.web.tables import Base, Failure, Session, User, now
 
 OpenSite = Callable[..., Site]

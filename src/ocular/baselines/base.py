@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ocular.arguments import allowed_rows, check_count, checked_ids, frame_labels, given_rows, rows_of
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError
+from ocular.validation import allowed_rows, check_count, checked_ids, frame_labels, given_rows, rows_of
 
 CELLS = 1_500_000  # of a block: scores, their order and a sparse product in between stay below 64 MB
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocular.data.interactions import Interactions
-from ocular.data.sampling import Floats, Mask, check_whole
 from ocular.errors import ConfigError, DataError, MissingExtraError
+from ocular.synthetic.sampling import Floats, Mask, check_whole
 
 FLOOR = 1e-4  # affinity of any two nodes, so that an edge outside all communities has a logarithm
 SEED_NOISE = 0.1  # largest membership at the start outside the seeds: a node at 0 everywhere would feel no pull

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ocular.baselines.base import Baseline, Scores, check_positive
-from ocular.data.sampling import check_whole
 from ocular.errors import DataError, FitError, MissingExtraError
+from ocular.synthetic.sampling import check_whole
 
 
 class _Factorization(Baseline):

@@ -17,14 +17,14 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ocular.arguments import checked_ids, single_id
 from ocular.baselines.base import Baseline, Scores
 from ocular.data.interactions import Adjacency, Interactions, Labels, plain
-from ocular.data.sampling import check_whole
 from ocular.explain.names import client_name, isolated, listed, product_name
 from ocular.scoring import offer
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
+from ocular.synthetic.sampling import check_whole
+from ocular.validation import checked_ids, single_id
 
 
 @dataclass(frozen=True, eq=False)

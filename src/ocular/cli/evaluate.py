@@ -14,7 +14,7 @@ from ocular.cli.reading import history_options, numbers, read_history
 
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
-    from ocular.evaluation.judged import Judged
+    from ocular.evaluation.feedback import Judged
     from ocular.evaluation.protocol import Method
 
 OWN = ("ocular", "r-ocular")
@@ -90,13 +90,13 @@ def evaluate(
     calibrated_error   the same for the hit rates that are shown, told by one half of the clients for the other
     judged            chance that what people took up scores above what they refused (--feedback)
     """
-    from ocular.evaluation.judged import read_judged
+    from ocular.evaluation.feedback import read_judged
     from ocular.evaluation.protocol import backtest, compare
     from ocular.storage import check_writable
 
     methods = _methods(models, options)
     if reliability is not None:
-        from ocular.explain.plots import check_picture_name
+        from ocular.plots import check_picture_name
 
         check_writable(check_picture_name(reliability))
     history = read_history(source, options)
@@ -173,7 +173,7 @@ def _methods(models: str, options: dict[str, Any]) -> list[Method]:
 
 
 def _judged(history: Interactions, method: Method, row: Row, options: dict[str, Any], judged: Judged) -> float:
-    from ocular.evaluation.judged import leave_out, measure_judged
+    from ocular.evaluation.feedback import leave_out, measure_judged
 
     model = method.make(row["parameters"], options["seed"])
     with warnings.catch_warnings():
@@ -202,7 +202,7 @@ def _calibration(
         click.echo(f"note: no calibration error{picture} ({error})", err=True)
         return {}
     if reliability is not None:
-        from ocular.explain.plots import plot_reliability, save_figure
+        from ocular.plots import plot_reliability, save_figure
 
         place = reliability.with_stem(f"{reliability.stem}-{method.name}") if several else reliability
         save_figure(place, plot_reliability(*after, before=before))

@@ -95,7 +95,7 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
 def fit_on_spark(model: OCuLaR, source: str, options: dict[str, Any], session: Any, checkpoint: Path | None) -> OCuLaR:
     """The executors read Parquet themselves; anything else is read here and sent to them."""
     from ocular.spark.fit import fit_history
-    from ocular.spark.history import SparkHistory
+    from ocular.spark.interactions import SparkHistory
 
     parquet = (
         source.endswith((".parquet", ".pq")) or Path(source).is_dir() or ("://" in source and not options["query"])

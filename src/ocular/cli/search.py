@@ -76,7 +76,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
     )
     grid.points()  # what can be refused is refused before the long part
     if plot is not None:
-        from ocular.explain.plots import check_picture_name, plot_search, save_figure
+        from ocular.plots import check_picture_name, plot_search, save_figure
 
         check_writable(check_picture_name(plot))
     if refit is not None:

@@ -24,7 +24,7 @@ def synth(clients: int, products: int, patterns: int | None, seed: int, output: 
     Writes purchases.parquet (client, product, price, quantity, date, seller, industry, …) and coclusters.parquet, the
     buying patterns that it was made from.
     """
-    from ocular.data.market import b2b, write
+    from ocular.synthetic.market import b2b, write
 
     made = b2b(clients, products, n_patterns=patterns, seed=seed)
     write(made, output)

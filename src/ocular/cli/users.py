@@ -47,7 +47,7 @@ def add(name: str, role: str, team: str, full_name: str, password_file: IO[str] 
     ocular users add maria --role manager --team north
     """
     need_web()
-    from ocular.web.people import add_user
+    from ocular.web.users import add_user
 
     secret = _password(password_file)  # before the transaction: nobody else could write while somebody types
     with _writing(db) as (transaction, log):
@@ -98,7 +98,7 @@ def password(name: str, password_file: IO[str] | None, db: str) -> None:
     ocular users password maria
     """
     need_web()
-    from ocular.web.people import find_user, set_password
+    from ocular.web.users import find_user, set_password
 
     with _database(db) as database, database.reading() as reading:
         find_user(reading, name)  # so that nobody types a password in vain
@@ -112,7 +112,7 @@ def password(name: str, password_file: IO[str] | None, db: str) -> None:
 
 def _switch(name: str, active: bool, db: str) -> None:
     need_web()
-    from ocular.web.people import find_user, set_active
+    from ocular.web.users import find_user, set_active
 
     with _writing(db) as (transaction, log):
         user = find_user(transaction, name)

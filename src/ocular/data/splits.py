@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
-from ocular.data.sampling import generator
 from ocular.errors import ConfigError, DataError
+from ocular.synthetic.sampling import generator
 
 
 class Split(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ocular.errors import ArtifactError
-from ocular.evaluation.bench import Point, Score, Task
+from ocular.evaluation.trial import Point, Score, Task
 from ocular.storage import check_writable, write_file
 
 FORMAT, VERSION = "ocular-search", 1

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.data.splits import per_user_split
-from ocular.evaluation.bench import Settings
 from ocular.evaluation.metrics import measure
+from ocular.evaluation.trial import Settings
 from ocular.model import OCuLaR
 
 

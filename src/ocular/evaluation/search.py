@@ -31,9 +31,9 @@ from tqdm.auto import tqdm
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ClusterError, ConfigError, FitError, OcularError
-from ocular.evaluation.bench import Bench, Point, Score, Settings, Task, begin_worker, run_in_worker, whole
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
+from ocular.evaluation.trial import Bench, Point, Score, Settings, Task, begin_worker, run_in_worker, whole
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
 from ocular.version import __version__

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ocular import plots
 from ocular.advisor import Advisor, Recommendation
 from ocular.data.interactions import plain
 from ocular.errors import DataError
-from ocular.explain import plots
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, one_line, product_name
 from ocular.explain.price import money

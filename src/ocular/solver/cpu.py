@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.solver import kernels, sparse_kernels
+from ocular.solver.backend import SPARSE, Sweeps, column_sums, csr_parts, csr_rows
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
 from ocular.solver.pool import RowPool
-from ocular.solver.sweeps import SPARSE, Sweeps, column_sums, csr_parts, csr_rows
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
 GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pyspark import RDD, Broadcast, SparkContext, StorageLevel
 
 from ocular.data.interactions import Adjacency
+from ocular.solver.backend import csr_rows
 from ocular.solver.config import Factors
 from ocular.solver.pool import RowPool
-from ocular.solver.sweeps import csr_rows
 from ocular.spark.session import plain_errors
 
 PER_SLOT = 2  # blocks for each core: one more than it works on, so that a slow one does not wait alone

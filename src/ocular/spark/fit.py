@@ -24,16 +24,16 @@ from ocular.data.interactions import Interactions
 from ocular.errors import DataError
 from ocular.model import OCuLaR, parameters_of
 from ocular.solver import kernels, sparse_kernels
+from ocular.solver.backend import SPARSE, Sweeps, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.solver.cpu import step_rows, step_sparse_rows
 from ocular.solver.fit import Callback, run_fit
-from ocular.solver.initial import initial_state
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
-from ocular.solver.sweeps import SPARSE, Sweeps, csr_parts, csr_rows, dense
+from ocular.solver.start.initial import initial_state
 from ocular.spark.blocks import Block, BlockRows, joined
-from ocular.spark.history import SparkHistory
+from ocular.spark.interactions import SparkHistory
 
 MOSTLY_ZERO = 0.4  # of the entries that are not zero: a sparse one takes twice the place
 

@@ -20,7 +20,7 @@ from ocular.data.interactions import Adjacency
 from ocular.errors import ConfigError
 from ocular.model import OCuLaR, load
 from ocular.spark.blocks import cut, default_blocks
-from ocular.spark.history import plain_arrow
+from ocular.spark.interactions import plain_arrow
 from ocular.spark.session import place_of, plain_errors
 
 FIELDS = {

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
-from ocular.evaluation.bench import Bench, Score, Task
 from ocular.evaluation.search import Grid, SearchResult, Submit
 from ocular.evaluation.search import search as search_locally
+from ocular.evaluation.trial import Bench, Score, Task
 from ocular.spark.blocks import slots
 from ocular.spark.session import plain_errors
 

@@ -19,21 +19,21 @@ from starlette.exceptions import HTTPException
 
 from ocular.errors import OcularError, UnknownNameError
 from ocular.version import __version__
-from ocular.web.access import Application, of_session
+from ocular.web.auth import Visitor
 from ocular.web.database import Database, DatabaseError
+from ocular.web.draft_feedback import show_unkept, written
 from ocular.web.errors import ConflictError, RefusedError, SignInError, StaleFormError
-from ocular.web.files import Files
 from ocular.web.middleware import Guard
 from ocular.web.registry import Registry
-from ocular.web.routes import account, accounts, admin, api, health, model, patterns, sign_in, team
+from ocular.web.routes import admin, api, clients, health, model, patterns, profile, sign_in, team
+from ocular.web.services import Application, of_session
 from ocular.web.settings import Settings
-from ocular.web.signing_in import Visitor
+from ocular.web.static_files import Files
 from ocular.web.templating import render
-from ocular.web.unkept import show_unkept, written
 
 API = "/api/v1"
 THREADS = 16  # that answer at once; most of them wait for the database, and COMPUTING of them compute
-PAGES = (sign_in, account, accounts, patterns, team, model, admin)
+PAGES = (sign_in, profile, clients, patterns, team, model, admin)
 # after these the person may try again, with what was written
 MENDABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 

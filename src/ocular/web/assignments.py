@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from ocular.data.interactions import Interactions
 from ocular.storage import inert
+from ocular.web.auth import Visitor
 from ocular.web.database import Database
 from ocular.web.errors import RefusedError
-from ocular.web.signing_in import Visitor
 from ocular.web.tables import LABEL, Assignment, Role, User
 
 COLUMNS = ("client", "seller")

@@ -8,7 +8,7 @@ from collections import Counter
 from sqlalchemy import delete, select
 
 from ocular.data.interactions import Interactions
-from ocular.web import people
+from ocular.web import users
 from ocular.web.database import Database
 from ocular.web.tables import Assignment, Role, User
 
@@ -28,11 +28,11 @@ def prepare(url: str, history: Interactions) -> list[tuple[str, str, str]]:
         for role, sees in SEES.items():
             password = secrets.token_urlsafe(12)
             if transaction.scalar(select(User.id).where(User.name == str(role))) is None:
-                people.add_user(transaction, role, role, password, full_name=role.title())
+                users.add_user(transaction, role, role, password, full_name=role.title())
             else:
-                people.set_password(transaction, people.find_user(transaction, role), password)
+                users.set_password(transaction, users.find_user(transaction, role), password)
             told.append((str(role), password, sees))
-        seller = people.find_user(transaction, Role.SELLER)
+        seller = users.find_user(transaction, Role.SELLER)
         transaction.execute(delete(Assignment))
         for client in _clients_of_the_busiest(history):
             transaction.add(Assignment(client=client, user_id=seller.id))

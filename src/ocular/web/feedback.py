@@ -11,9 +11,9 @@ from sqlalchemy.orm import aliased
 
 from ocular.data.interactions import Interactions
 from ocular.web.audit import audit
+from ocular.web.auth import Visitor
 from ocular.web.database import Database
-from ocular.web.shown import Shown
-from ocular.web.signing_in import Visitor
+from ocular.web.feedback_seal import Shown
 from ocular.web.tables import CLOSED, LABEL, Assignment, Feedback, Role, User, Verdict
 
 Chosen = Select[*tuple[Any, ...]]

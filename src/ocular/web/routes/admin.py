@@ -12,12 +12,12 @@ from sqlalchemy import func, select
 
 from ocular.errors import ConfigError
 from ocular.web import audit as log
-from ocular.web import people
-from ocular.web.access import Admin, App, Application, Genuine
+from ocular.web import users
 from ocular.web.audit import Wanted, audit
+from ocular.web.auth import Visitor
+from ocular.web.csv_export import download
 from ocular.web.errors import RefusedError
-from ocular.web.sheets import download
-from ocular.web.signing_in import Visitor
+from ocular.web.services import Admin, App, Application, Genuine
 from ocular.web.tables import LABEL, AuditEntry, Role, Session, Token, User, now
 from ocular.web.templating import render
 
@@ -49,7 +49,7 @@ def _overview(
             "tokens": list(transaction.scalars(select(Token).order_by(Token.id))),
         }
     values |= {
-        "visitor": visitor, "roles": list(Role), "token": token, "days": people.TOKEN_DAYS, "now": now(),
+        "visitor": visitor, "roles": list(Role), "token": token, "days": users.TOKEN_DAYS, "now": now(),
         "form": form, "typed": typed, "line": line,
         "added": typed if form == "add" else dict.fromkeys(("name", "role", "full_name", "team"), ""),
     }  # fmt: skip
@@ -69,7 +69,7 @@ def add_user(
 ) -> Response:
     try:
         with app.database.writing() as transaction:
-            user = people.add_user(transaction, name, role, password, full_name=full_name, team=team)
+            user = users.add_user(transaction, name, role, password, full_name=full_name, team=team)
             audit(transaction, visitor.user.name, "user added", f"{user.name} ({role})", visitor.address)
     except ConfigError as error:
         typed = {"name": name, "role": role, "full_name": full_name, "team": team}
@@ -89,11 +89,11 @@ def edit_user(
 ) -> Response:
     try:
         with app.database.writing() as transaction:
-            user = people.find_user(transaction, name)
+            user = users.find_user(transaction, name)
             if user.id == visitor.user.id and role != Role.ADMIN:
                 raise ConfigError("nobody can take the role from themselves; ask another administrator")
             before = f"{user.role}, {user.team!r}, {user.full_name!r}"
-            people.describe(transaction, user, role, full_name, team)
+            users.describe(transaction, user, role, full_name, team)
             told = f"{user.name}: {before} → {user.role}, {user.team!r}, {user.full_name!r}"
             audit(transaction, visitor.user.name, "user changed", told, visitor.address)
     except ConfigError as error:
@@ -109,8 +109,8 @@ def set_password(
 ) -> Response:
     try:
         with app.database.writing() as transaction:
-            user = people.find_user(transaction, name)
-            people.set_password(transaction, user, password)
+            user = users.find_user(transaction, name)
+            users.set_password(transaction, user, password)
             audit(transaction, visitor.user.name, "password set", user.name, visitor.address)
     except ConfigError as error:
         return _overview(request, app, visitor, form=f"password {name}", line=str(error))
@@ -122,7 +122,7 @@ def set_active(app: App, visitor: Admin, name: Annotated[str, Form()], active: A
     if name.strip().casefold() == visitor.user.name:
         raise RefusedError("nobody can lock themselves out; ask another administrator")
     with app.database.writing() as transaction:
-        people.set_active(transaction, people.find_user(transaction, name), active)
+        users.set_active(transaction, users.find_user(transaction, name), active)
         audit(transaction, visitor.user.name, "user activated" if active else "user locked", name, visitor.address)
     return RedirectResponse("/admin", 303)
 
@@ -130,7 +130,7 @@ def set_active(app: App, visitor: Admin, name: Annotated[str, Form()], active: A
 @router.post("/users/sign-out", dependencies=[Genuine])
 def end_sessions(app: App, visitor: Admin, name: Annotated[str, Form()]) -> Response:
     with app.database.writing() as transaction:
-        people.end_sessions(transaction, people.find_user(transaction, name))
+        users.end_sessions(transaction, users.find_user(transaction, name))
         audit(transaction, visitor.user.name, "sessions ended", name, visitor.address)
     return RedirectResponse("/admin", 303)
 
@@ -142,11 +142,11 @@ def add_token(
     visitor: Admin,
     name: Annotated[str, Form()],
     label: Annotated[str, Form()] = "",
-    days: Annotated[int, Form(ge=1, le=MOST_DAYS)] = people.TOKEN_DAYS,
+    days: Annotated[int, Form(ge=1, le=MOST_DAYS)] = users.TOKEN_DAYS,
 ) -> Response:
     with app.database.writing() as transaction:
-        user = people.find_user(transaction, name)
-        secret = people.add_token(transaction, user, label, days)
+        user = users.find_user(transaction, name)
+        secret = users.add_token(transaction, user, label, days)
         audit(transaction, visitor.user.name, "token made", f"{user.name}: {label} ({days} days)", visitor.address)
     return _overview(request, app, visitor, token=secret)
 
@@ -154,7 +154,7 @@ def add_token(
 @router.post("/tokens/revoke", dependencies=[Genuine])
 def revoke_token(app: App, visitor: Admin, number: Annotated[int, Form(ge=1, le=2**31 - 1)]) -> Response:
     with app.database.writing() as transaction:
-        revoked = people.revoke_token(transaction, number)
+        revoked = users.revoke_token(transaction, number)
         audit(transaction, visitor.user.name, "token revoked", revoked or f"number {number}", visitor.address)
     return RedirectResponse("/admin", 303)
 

@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field
 
 from ocular.advisor import Recommendation
 from ocular.web import feedback
-from ocular.web.access import AnyProgram, App, LeaderProgram, Model, find_product
 from ocular.web.errors import NotFoundError
+from ocular.web.feedback_seal import MOST
 from ocular.web.opportunities import Order
 from ocular.web.registry import Served
-from ocular.web.routes.accounts import MOST_ALSO, record, sealed
-from ocular.web.shown import MOST
+from ocular.web.routes.clients import MOST_ALSO, record, sealed
+from ocular.web.services import AnyProgram, App, LeaderProgram, Model, find_product
 from ocular.web.tables import LABEL, NOTE, Feedback, Verdict
 from ocular.web.views import PatternView, ReasonView, Shown, show_pattern, show_recommendation
 

@@ -6,8 +6,8 @@ from anyio import CapacityLimiter, fail_after, to_thread
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from ocular.web.access import App, Model
 from ocular.web.errors import UnavailableError
+from ocular.web.services import App, Model
 
 router = APIRouter()
 PATIENCE = 3.0  # seconds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from ocular.web.access import AnyVisitor, App, Model
-from ocular.web.searches import read_search
+from ocular.web.services import AnyVisitor, App, Model
 from ocular.web.templating import render
+from ocular.web.tuning import read_search
 
 router = APIRouter()
 

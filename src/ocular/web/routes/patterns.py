@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from ocular.web.access import AnyVisitor, App, Model
 from ocular.web.errors import NotFoundError
+from ocular.web.services import AnyVisitor, App, Model
 from ocular.web.templating import render
 from ocular.web.views import show_pattern
 

@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from ocular.web.access import AnyVisitor, App, Genuine, address_of, of_session
 from ocular.web.audit import audit
+from ocular.web.auth import Visitor, end_session
+from ocular.web.draft_feedback import show_unkept, written
 from ocular.web.errors import TooManyError
-from ocular.web.signing_in import Visitor, end_session
+from ocular.web.services import AnyVisitor, App, Genuine, address_of, of_session
 from ocular.web.templating import render
-from ocular.web.unkept import show_unkept, written
 
 router = APIRouter()
 LOST = (

@@ -10,14 +10,14 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy import func, select
 
 from ocular.web import assignments, feedback
-from ocular.web.access import App, Application, Genuine, Leader, Model
 from ocular.web.assignments import MOST_ERRORS, decoded, keep_assignments, read_assignments
 from ocular.web.audit import audit
+from ocular.web.auth import Visitor
+from ocular.web.csv_export import download
 from ocular.web.database import lock
 from ocular.web.errors import ConflictError
 from ocular.web.middleware import UPLOAD
-from ocular.web.sheets import download
-from ocular.web.signing_in import Visitor
+from ocular.web.services import App, Application, Genuine, Leader, Model
 from ocular.web.tables import LABEL, Assignment, Role, User, Verdict
 from ocular.web.templating import render
 

@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
-from ocular.explain.charts import NONE, plot_coclusters, plot_reliability, plot_search
-from ocular.explain.drawing import (
+from ocular.explain.names import client_name, product_name
+from ocular.explain.reasons import Explanation
+from ocular.plots.charts import NONE, plot_coclusters, plot_reliability, plot_search
+from ocular.plots.drawing import (
     LINES,
     Theme,
     draw_squares,
@@ -28,9 +30,7 @@ from ocular.explain.drawing import (
     theme_named,
     write_below,
 )
-from ocular.explain.names import client_name, product_name
-from ocular.explain.ordering import Arrangement, Group, arrange
-from ocular.explain.reasons import Explanation
+from ocular.plots.ordering import Arrangement, Group, arrange
 from ocular.storage import write_file
 
 # isort: split

@@ -7,11 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ocular.data.interactions import Adjacency, Interactions
-from ocular.data.market import B2B, b2b
-from ocular.data.sampling import Floats, Ints, Mask, check_whole, draw_cells, draw_rows, generator
 from ocular.errors import ConfigError
-
-__all__ = ["B2B", "Planted", "b2b", "planted", "skewed"]
+from ocular.synthetic.sampling import Floats, Ints, Mask, check_whole, draw_cells, draw_rows, generator
 
 
 class Planted(NamedTuple):

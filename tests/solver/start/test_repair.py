@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from support import parameters_of, true_objective
 
-from ocular.data.synthetic import Planted, planted
 from ocular.solver.config import FitConfig, State
 from ocular.solver.cpu import CpuBackend
-from ocular.solver.initial import REPAIRABLE, SMALL, initial_state
-from ocular.solver.repair import _View, repair
+from ocular.solver.start.initial import REPAIRABLE, SMALL, initial_state
+from ocular.solver.start.repair import _View, repair
+from ocular.synthetic import Planted, planted
 
 SWEEPS = 40
 

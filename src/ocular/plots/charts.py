@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocular.errors import ConfigError
-from ocular.explain.drawing import (
+from ocular.plots.drawing import (
     LINES,
     PLAIN,
     THOUSANDS,
@@ -25,7 +25,7 @@ from ocular.explain.drawing import (
     style_colorbar,
     theme_named,
 )
-from ocular.explain.ordering import Group
+from ocular.plots.ordering import Group
 from ocular.solver.config import FitConfig
 
 # isort: split

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ocular.errors import ConfigError
-from ocular.web import people
-from ocular.web.access import AnyVisitor, App, Genuine
+from ocular.web import users
 from ocular.web.audit import audit
+from ocular.web.auth import Visitor
 from ocular.web.errors import TooManyError
-from ocular.web.signing_in import Visitor
+from ocular.web.services import AnyVisitor, App, Genuine
 from ocular.web.templating import render
 
 router = APIRouter()
@@ -24,7 +24,7 @@ def account(request: Request, visitor: AnyVisitor) -> Response:
 
 
 def _account(request: Request, visitor: Visitor, line: str | None = None, status: int = 200) -> Response:
-    return render(request, "account.html", {"visitor": visitor, "line": line}, status_code=status)
+    return render(request, "profile.html", {"visitor": visitor, "line": line}, status_code=status)
 
 
 @router.post("/account/password", dependencies=[Genuine])
@@ -40,7 +40,7 @@ def set_password(
         if app.gate.check(visitor.user.name, old, visitor.address) is None:
             return _account(request, visitor, "The old password is not right.", 400)
         with app.database.writing() as transaction:
-            people.set_password(transaction, people.find_user(transaction, visitor.user.name), new)
+            users.set_password(transaction, users.find_user(transaction, visitor.user.name), new)
             audit(transaction, visitor.user.name, "password changed", visitor.user.name, visitor.address)
     except (ConfigError, TooManyError) as error:
         return _account(request, visitor, f"{str(error).capitalize()}.", getattr(error, "status", 400))

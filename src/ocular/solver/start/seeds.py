@@ -16,7 +16,7 @@ from ocular.data.interactions import Adjacency
 from ocular.solver import sparse_kernels as kernels
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
-from ocular.solver.positives import Positives
+from ocular.solver.start.rows import Positives
 
 STRONGEST = 20  # memberships that a row starts with
 EXPECTED, ROUNDS = 0.5, 3  # share of its positives that a row expects, and passes to get there

@@ -15,11 +15,11 @@ from sqlalchemy.orm import Session as Transaction
 
 from ocular.web import credentials
 from ocular.web.audit import Views
+from ocular.web.auth import Gate, Visitor, plain_address
 from ocular.web.database import Database
 from ocular.web.errors import ForbiddenError, NotFoundError, SignInError, StaleFormError
 from ocular.web.registry import Registry, Served
 from ocular.web.settings import Names, Settings
-from ocular.web.signing_in import Gate, Visitor, plain_address
 from ocular.web.tables import Assignment, Key, Role, User
 from ocular.web.uploads import Uploads
 

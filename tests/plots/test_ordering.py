@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ocular.explain.ordering import arrange, chain
+from ocular.plots.ordering import arrange, chain
 
 
 def group(index: int, users: Any, items: Any, share: float = 0.1) -> Any:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ocular.data.market import b2b
 from ocular.evaluation.search import Grid, search
-from ocular.web.searches import SHADES, read_search
+from ocular.synthetic.market import b2b
+from ocular.web.tuning import SHADES, read_search
 
 
 def test_a_search_is_shown_as_it_was_measured(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ocular import Interactions, OCuLaR
-from ocular.data.synthetic import skewed
 from ocular.solver.config import FitConfig
-from ocular.solver.initial import initial_state
-from ocular.solver.positives import LocalPositives
-from ocular.solver.seeds import EXPECTED, STRONGEST, seed_rows
+from ocular.solver.start.initial import initial_state
+from ocular.solver.start.rows import LocalPositives
+from ocular.solver.start.seeds import EXPECTED, STRONGEST, seed_rows
+from ocular.synthetic import skewed
 
 
 @pytest.mark.parametrize("K", [1, 30, 500])

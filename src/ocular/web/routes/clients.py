@@ -14,12 +14,12 @@ from sqlalchemy import select
 from ocular.advisor import Recommendation
 from ocular.explain.names import product_name
 from ocular.web import feedback
-from ocular.web.access import AnyVisitor, App, Application, Genuine, Model, find_product
+from ocular.web.auth import Visitor
 from ocular.web.errors import ConflictError, NotFoundError
+from ocular.web.feedback_seal import MOST, Shown, seal, unseal
 from ocular.web.opportunities import DEPTH, Order
 from ocular.web.registry import Served
-from ocular.web.shown import MOST, Shown, seal, unseal
-from ocular.web.signing_in import Visitor
+from ocular.web.services import AnyVisitor, App, Application, Genuine, Model, find_product
 from ocular.web.tables import CLOSED, LABEL, NOTE, Role, User, Verdict
 from ocular.web.templating import render
 from ocular.web.views import show_recommendation
@@ -64,7 +64,7 @@ def accounts(
             "order": order, "orders": {str(o): urlencode(kept | {"order": str(o)}) for o in Order},
             "seller": chosen, "sellers": sellers, "nobodys": NOBODYS, "query": urlencode(kept | {"order": str(order)}),
         }  # fmt: skip
-        return _page(request, served, visitor, "accounts.html", values)
+        return _page(request, served, visitor, "clients.html", values)
 
 
 def _whole(text: str) -> int:
@@ -105,7 +105,7 @@ def pursued(request: Request, app: App, served: Model, visitor: AnyVisitor) -> R
             for row in rows
         ]
         values = {"calls": calls, "most": MOST_PURSUED}
-        return _page(request, served, visitor, "pursued.html", values)
+        return _page(request, served, visitor, "calls.html", values)
 
 
 @router.get("/client")

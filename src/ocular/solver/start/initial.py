@@ -33,9 +33,9 @@ from ocular.solver import kernels
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State, padded
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.pool import RowPool
-from ocular.solver.positives import LocalPositives, Positives, Rows
-from ocular.solver.repair import repair
-from ocular.solver.seeds import seed_rows
+from ocular.solver.start.repair import repair
+from ocular.solver.start.rows import LocalPositives, Positives, Rows
+from ocular.solver.start.seeds import seed_rows
 
 Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster

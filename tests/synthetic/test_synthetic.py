@@ -12,11 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ocular.data import names
 from ocular.data.interactions import Interactions
-from ocular.data.market import frame, write
-from ocular.data.synthetic import B2B, b2b, planted, skewed
 from ocular.errors import ArtifactError, ConfigError, DataError
+from ocular.synthetic import B2B, b2b, names, planted, skewed
+from ocular.synthetic.market import frame, write
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +118,7 @@ def test_the_popular_are_not_the_first_rows() -> None:
 
 
 def test_skewed_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ocular.data.sampling.DRAWS_AT_ONCE", 1_000)
+    monkeypatch.setattr("ocular.synthetic.sampling.DRAWS_AT_ONCE", 1_000)
     made = skewed(500, 300, 12_000)
     assert made.nnz == 12_000
     assert all((np.diff(made.by_user[row]) > 0).all() for row in range(500))

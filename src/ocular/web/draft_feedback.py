@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from ocular.web.signing_in import Visitor
+from ocular.web.auth import Visitor
 from ocular.web.tables import Verdict
 from ocular.web.templating import render
 
@@ -30,4 +30,4 @@ def show_unkept(
     values = {
         "visitor": visitor, "said": dict.fromkeys(FIELDS, "") | fields, "line": line, "verdicts": list(Verdict),
     }  # fmt: skip
-    return render(request, "unkept.html", values, status_code=status_code, headers=headers)
+    return render(request, "draft_feedback.html", values, status_code=status_code, headers=headers)

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ocular.data import names
 from ocular.data.interactions import Interactions
-from ocular.data.sampling import Floats, Ints, Mask, check_whole, draw_rows, generator
 from ocular.errors import ConfigError, DataError
 from ocular.storage import write_table
+from ocular.synthetic import names
+from ocular.synthetic.sampling import Floats, Ints, Mask, check_whole, draw_rows, generator
 
 FIRST_DAY = np.datetime64("2022-01-03")  # a Monday
 N_DAYS = 1090  # to a Friday, so that moving a date off the weekend never leaves the period

@@ -12,7 +12,7 @@ from command import run
 from ocular import Interactions, OCuLaR
 from ocular.baselines import BASELINES
 from ocular.errors import DataError
-from ocular.evaluation.judged import Judged, leave_out, measure_judged, read_judged
+from ocular.evaluation.feedback import Judged, leave_out, measure_judged, read_judged
 
 BLOCKS = np.kron(np.eye(2, dtype=int), np.ones((6, 4), dtype=int))
 BLOCKS[0, 3] = BLOCKS[7, 4] = 0

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ocular import OCuLaR
+from ocular import OCuLaR, plots
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
-from ocular.explain import drawing, plots
 from ocular.explain.reasons import Explanation, Reason
+from ocular.plots import drawing
 
 NASTY = [
     "line\nbreak\tAG", "$x^2$ and $", r"$\nope{$", "<b>Acme</b> & 'Söhne'", "\u202eevil", "שלום", "مرحبا",
@@ -310,7 +310,7 @@ def test_nothing_of_the_size_of_the_data_is_built(monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_matplotlib_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['matplotlib'] = None; import ocular.explain.plots"
+    code = "import sys; sys.modules['matplotlib'] = None; import ocular.plots"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = done.stderr.strip().splitlines()[-1]
     assert last == "ocular.errors.MissingExtraError: pictures need matplotlib: pip install 'ocular-rec[plots]'"
