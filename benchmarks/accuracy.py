@@ -25,7 +25,7 @@ CASES = (
 def measure(history: Interactions, parameters: dict[str, object], splits: int) -> dict[str, object]:
     results, sweeps = [], []
     for seed in range(splits):
-        train, test = random_split(history, seed=seed)
+        train, test = random_split(history, random_state=seed)
         model = OCuLaR(**parameters, tol=1e-5, max_iter=60, random_state=seed)
         model.fit(train)
         results.append(rank(model, train, test, M=50)[:2])

@@ -34,12 +34,12 @@ def main() -> None:
         ("MovieLens-1M", movielens_1m(given.data), 100, 30.0),
         ("Online Retail", online_retail(given.data / "online-retail"), 100, 10.0),
     ):
-        train, test = per_user_split(history, 0.25, seed=1)
+        train, test = per_user_split(history, 0.25, random_state=1)
         model = OCuLaR(K, regularization, random_state=0).fit(train)
         outcomes = collect_outcomes(model, test)
         before, after = cross_check(outcomes)
         saved = calibrate(model)
-        as_much = collect_outcomes(model, random_split(test, 0.25, seed=2).train)
+        as_much = collect_outcomes(model, random_split(test, 0.25, random_state=2).train)
         errors = {
             "probability": before.error,
             "other_clients": after.error,

@@ -71,7 +71,7 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, default=5)
     given = arguments.parse_args()
     threads = given.threads
-    train, test = random_split(movielens_1m(given.data), seed=0)
+    train, test = random_split(movielens_1m(given.data), random_state=0)
     matrix = sp.csr_matrix(train.to_matrix())
     results: dict[str, object] = {"threads": threads, "runs": given.runs, "K": K, "regularization": REGULARIZATION}
 

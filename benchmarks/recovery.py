@@ -64,8 +64,8 @@ METHODS: dict[str, Callable[[Interactions, int, int], Biclusters]] = {
     "OCuLaR": ocular,
     "spectral": spectral,
     "NMF": nmf,
-    "modularity": lambda history, _, seed: modularity(history, method="louvain", seed=seed),
-    "BIGCLAM": lambda history, K, seed: bigclam(history, K, seed=seed),
+    "modularity": lambda history, _, seed: modularity(history, method="louvain", random_state=seed),
+    "BIGCLAM": lambda history, K, seed: bigclam(history, K, random_state=seed),
 }
 
 
@@ -108,7 +108,7 @@ def main() -> None:
     )
     for (n_users, n_items, K), overlap, noise, density in grid:
         truths = [
-            planted(n_users, n_items, K, overlap=overlap, density=density, noise=noise, seed=seed)
+            planted(n_users, n_items, K, overlap=overlap, density=density, noise=noise, random_state=seed)
             for seed in range(seeds)
         ]
         scores = {

@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parser(__doc__)
     add_data_option(arguments)
     given = arguments.parse_args()
-    train, test = random_split(citeulike_a(given.data), seed=0)
+    train, test = random_split(citeulike_a(given.data), random_state=0)
 
     print("a converged fit, λ=150, init='seeds'")
     fits, first = {}, 0.0

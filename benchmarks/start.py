@@ -27,7 +27,7 @@ def main() -> None:
         ("MovieLens-1M", movielens_1m(given.data), 200, 60.0),
         ("CiteULike-a", citeulike_a(given.data), 1000, 150.0),
     ):
-        train, test = random_split(history, seed=0)
+        train, test = random_split(history, random_state=0)
         print(f"{name}, K={K}, λ={regularization:g}, mean of {SEEDS} seeds: objective, recall@50, MAP@50")
         for init in ("random", "overlap", "seeds"):
             for sweeps in SWEEPS:
@@ -44,7 +44,7 @@ def main() -> None:
     print(
         "planted co-clusters, 300 users × 200 items, K=8, mean of 10 seeds: objective, consensus score with the truth"
     )
-    truth = planted(300, 200, 8, seed=1)
+    truth = planted(300, 200, 8, random_state=1)
     for init in ("random", "overlap", "seeds", "auto"):
         fits = [
             OCuLaR(8, 1.0, init=init, tol=1e-5, max_iter=500, random_state=s).fit(truth.interactions) for s in range(10)

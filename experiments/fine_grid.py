@@ -22,9 +22,9 @@ from ocular.synthetic import b2b
 def main() -> None:
     given = parse(__doc__, needs_data=False, jobs=2, points=None)
     if given.quick:
-        history, grid, jobs = b2b(200, 50, seed=0).interactions, Grid([2, 4], [1.0, 10.0]), 1
+        history, grid, jobs = b2b(200, 50, random_state=0).interactions, Grid([2, 4], [1.0, 10.0]), 1
     else:
-        history, jobs = b2b(80_000, 3000, seed=0).interactions, given.jobs
+        history, jobs = b2b(80_000, 3000, random_state=0).interactions, given.jobs
         sizes = np.geomspace(10, 400, 25).round().astype(int).tolist()
         grid = Grid(sizes, np.geomspace(10, 2000, 25).round(1).tolist(), tol=[1e-3])
     begun = time.perf_counter()

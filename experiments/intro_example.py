@@ -73,7 +73,7 @@ def found(model: OCuLaR, seed: int = 0) -> dict[str, list[tuple[int, int]]]:
     return {
         "OCuLaR": [pair for pair in inside(model.rows_, model.columns_) if pair in best],
         "modularity": inside(*modularity(data)),
-        "BIGCLAM": inside(*bigclam(data, 3, seed=seed)),
+        "BIGCLAM": inside(*bigclam(data, 3, random_state=seed)),
     }
 
 

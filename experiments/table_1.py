@@ -52,8 +52,8 @@ GRIDS = {
 
 def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
     if quick:
-        return {"B2B": lambda: b2b(300, 60, seed=0).interactions}
-    made_up = {"B2B": lambda: b2b(80_000, 3000, seed=0).interactions}
+        return {"B2B": lambda: b2b(300, 60, random_state=0).interactions}
+    made_up = {"B2B": lambda: b2b(80_000, 3000, random_state=0).interactions}
     if data is None:
         return made_up
     return {

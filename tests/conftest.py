@@ -12,7 +12,7 @@ from ocular.synthetic import Planted, planted
 @pytest.fixture(scope="session")
 def market() -> Planted:
     """Four overlapping co-clusters among 60 clients and 40 products, with a little noise."""
-    return planted(60, 40, 4, overlap=0.3, density=0.95, noise=0.02, seed=1)
+    return planted(60, 40, 4, overlap=0.3, density=0.95, noise=0.02, random_state=1)
 
 
 @pytest.fixture(scope="session")

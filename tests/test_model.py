@@ -450,7 +450,7 @@ def test_scikit_learn_sees_biclusters(model: OCuLaR, market: Planted, bought: np
 def test_implicit_evaluates_the_model(market: Planted) -> None:
     from implicit.evaluation import ranking_metrics_at_k
 
-    train, test = per_user_split(market.interactions, 0.3, seed=0)
+    train, test = per_user_split(market.interactions, 0.3, random_state=0)
     model = OCuLaR(n_coclusters=4, regularization=0.5, tol=1e-5, max_iter=500, random_state=0).fit(train)
     ours, theirs = (sp.csr_matrix(part.to_matrix().toarray()) for part in (train, test))
     metrics = ranking_metrics_at_k(model, ours, theirs, K=5, show_progress=False)
@@ -463,7 +463,7 @@ def test_implicit_evaluates_the_model(market: Planted) -> None:
 def test_implicit_takes_our_own_matrices(model: OCuLaR, market: Planted) -> None:
     from implicit.evaluation import ranking_metrics_at_k
 
-    train, test = per_user_split(market.interactions, 0.3, seed=0)
+    train, test = per_user_split(market.interactions, 0.3, random_state=0)
     metrics = ranking_metrics_at_k(
         estimator().fit(train), train.to_matrix(), test.to_matrix(), K=5, show_progress=False
     )

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ocular.artifact import History, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
-from ocular.errors import ArtifactError, ConfigError, DataError
+from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
+from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoCluster, Members, find_members, list_coclusters
 from ocular.explain.price import estimate_price
@@ -29,21 +30,16 @@ from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
 from ocular.solver.devices import find_device, fold_in, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.progress import Progress
+from ocular.solver.start.given import given_start, start_name
 from ocular.solver.start.initial import initial_state
-from ocular.validation import (
-    allowed_rows,
-    check_count,
-    checked_ids,
-    frame_labels,
-    given_rows,
-    given_start,
-    rows_of,
-    single_id,
-    start_name,
-)
+from ocular.validation import allowed_mask, check_id, check_ids, check_n, check_number, check_share, check_whole
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
+
+
+class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
+    """A fit ended before its objective stopped falling."""
 
 
 class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -213,11 +209,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         elif not result.converged and config.tol > 0:
-            warnings.warn(
-                f"not converged after max_iter={config.max_iter} sweeps; increase max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            ended = f"not converged after {config.max_iter} sweeps; increase "
+            warnings.warn(NotConvergedWarning(ended, Parameter("max_iter"), " or ", Parameter("tol")), stacklevel=3)
         self.config_ = config
         self.converged_ = result.converged
         self.interrupted_ = result.interrupted
@@ -238,23 +231,18 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
                 # refused: a model fitted before stays what it was
                 self.__dict__.update({name: value for name, value in before.items() if value is not None})
                 raise
-        if interactions.nnz == 0:
-            raise DataError(
-                f"expected at least one positive, got none in {interactions.n_users} × {interactions.n_items}"
-            )
-        return interactions
+        return check_positives(interactions)
 
     def config(self) -> FitConfig:
         """The parameters as the solver takes them; raises ConfigError where one makes no sense."""
         find_device(self.device)
-        least = self.min_value
-        if least is not None and not (isinstance(least, int | float | np.number) and np.isfinite(least)):
-            raise ConfigError(f"expected min_value to be a number or None, got {least!r}")
+        if self.min_value is not None:
+            check_number(self.min_value, "min_value")
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = None  # drawn when a fit begins
-        elif seed is not None and (not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0):
-            raise ConfigError(f"expected random_state to be a whole number, a RandomState or None, got {seed!r}")
+        elif seed is not None:
+            seed = check_whole(seed, "random_state")
         return FitConfig(
             n_coclusters=self.n_coclusters,
             regularization=self.regularization,
@@ -310,13 +298,13 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Items of equal probability (all, for a user without history) come by popularity.
         """
         check_is_fitted(self)
-        check_count(N)
+        check_n(N)
         ids = self._user_ids(userid)
         if ids.ndim > 1:
             raise DataError(f"expected user ids as one number or a list, got {ids.ndim} dimensions")
         rows = None
         if user_items is not None:
-            rows = rows_of(ids, self._matrix_rows(user_items), self.interactions_.n_users)
+            rows = rows_for_ids(ids, self._matrix_rows(user_items), self.interactions_.n_users)
         if recalculate_user:
             users, bias = self._fold_in(self.interactions_.by_user.take(ids) if rows is None else rows)
         else:
@@ -354,8 +342,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Ids, Scores]:
         """The N items whose memberships point the same way, itself first: (ids, cosines)."""
         check_is_fitted(self)
-        check_count(N)
-        item = single_id(self._item_ids(itemid), "item")
+        check_n(N)
+        item = check_id(itemid, self.interactions_.n_items, "item")
         return nearest(self.item_factors_, item, N, self._allowed(items, filter_items))
 
     def similar_users(
@@ -363,9 +351,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Ids, Scores]:
         """The N users whose memberships point the same way, themselves first: (ids, cosines)."""
         check_is_fitted(self)
-        check_count(N)
-        user = single_id(self._user_ids(userid), "user")
-        allowed = allowed_rows(users, filter_users, self.interactions_.n_users, "user")
+        check_n(N)
+        user = check_id(userid, self.interactions_.n_users, "user")
+        allowed = allowed_mask(users, filter_users, self.interactions_.n_users, "user")
         return nearest(self.user_factors_, user, N, allowed)
 
     # --------------------------------------------------------------------------------------------- explaining
@@ -378,12 +366,12 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         the user it is a client who is not in the model.
         """
         check_is_fitted(self)
-        return self.explain_all(user, [single_id(self._item_ids(item), "item")], user_items)[0]
+        return self.explain_all(user, [check_id(item, self.interactions_.n_items, "item")], user_items)[0]
 
     def explain_all(self, user: int | None, items: ArrayLike, user_items: Any = None) -> list[Explanation]:
         """`explain` for several items of one user: faster than one after the other."""
         check_is_fitted(self)
-        u = None if user is None else single_id(self._user_ids(user), "user")
+        u = None if user is None else check_id(user, self.interactions_.n_users, "user")
         if user_items is not None:
             rows = self._matrix_rows(user_items)
             if len(rows) != 1:
@@ -447,10 +435,9 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         the default adapts to weak co-clusters, see `ocular.explain.coclusters`.
         """
         check_is_fitted(self)
-        if probability is not None and not 0 < probability < 1:
-            raise ConfigError(f"expected a probability between 0 and 1, got {probability!r}")
         if probability is None:
             return self._members
+        check_share(probability, "probability")
         return find_members(self.user_factors_, self.item_factors_, probability)
 
     @property
@@ -530,16 +517,16 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return working
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
-        return checked_ids(ids, self.interactions_.n_users, "user")
+        return check_ids(ids, self.interactions_.n_users, "user")
 
     def _item_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
-        return checked_ids(ids, self.interactions_.n_items, "item")
+        return check_ids(ids, self.interactions_.n_items, "item")
 
     def _allowed(self, only: ArrayLike | None, without: ArrayLike | None) -> NDArray[np.bool_] | None:
-        return allowed_rows(only, without, self.interactions_.n_items, "item")
+        return allowed_mask(only, without, self.interactions_.n_items, "item")
 
     def _matrix_rows(self, user_items: Any) -> Adjacency:
-        return given_rows(user_items, self.interactions_.n_items, self.min_value_)
+        return owned_rows(user_items, self.interactions_.n_items, self.min_value_)
 
 
 def parameters_of(config: FitConfig) -> dict[str, Any]:

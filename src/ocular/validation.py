@@ -1,95 +1,117 @@
-"""What callers pass to the estimator, checked: ids, counts, masks, a start of their own."""
+"""One set of checks for what callers pass: whole numbers, numbers, choices, seeds, ids."""
 
 from __future__ import annotations
 
-import hashlib
-import reprlib
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ocular.data.interactions import Adjacency, Interactions
-from ocular.errors import ConfigError, DataError
-from ocular.solver.config import GIVEN, INITS
+from ocular.errors import ConfigError, DataError, Parameter
 
-MOST = 1_000_000  # recommendations at once: memory goes with it
+MAX_RECOMMENDATIONS = 1_000_000  # per user: memory goes with it
 
 
-def given_start(init: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """A start that the user gave: memberships of users and of items."""
-    try:
-        users, items = (np.array(f.toarray() if sp.issparse(f) else f, dtype=np.float32) for f in init)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"expected init to be one of {', '.join(INITS)} or two arrays (users, items), got {reprlib.repr(init)}"
-        ) from error
-    return users, items
+def check_whole(value: Any, name: str, low: int = 0, high: int | None = None) -> int:
+    """Return the value as an int, or raise a ConfigError where it is not a whole number from `low` to `high`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low or _above(value, high):
+        limits = f"of at least {low:,}" if high is None else f"from {low:,} to {high:,}"
+        raise ConfigError("expected ", Parameter(name), f" to be a whole number {limits}, got {value!r}")
+    return int(value)  # NumPy's numbers do not fit into JSON
 
 
-def start_name(init: Any) -> str:
-    """Tells one given start from another, so that a checkpoint of another one is not taken up."""
-    digest = hashlib.sha256()
-    for rows in given_start(init):
-        digest.update(str(rows.shape).encode() + rows.tobytes())
-    return GIVEN + digest.hexdigest()
+def check_number(
+    value: Any, name: str, low: float = -math.inf, high: float = math.inf, *, above: float | None = None
+) -> float:
+    """Return the value as a float, or raise where it is not a finite number from `low` to `high`, or above `above`."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not low <= value <= high or (above is not None and value <= above):
+        raise ConfigError("expected ", Parameter(name), f" to be a number{_limits(low, high, above)}, got {value!r}")
+    return float(value)
 
 
-def frame_labels(X: Any) -> dict[str, list[str]]:
-    """The names of a pandas table of clients × products; none of anything else."""
-    if not (hasattr(X, "columns") and hasattr(X, "index")):
-        return {}
-    named = {"user_labels": [str(name) for name in X.index], "item_labels": [str(name) for name in X.columns]}
-    return {side: names for side, names in named.items() if len(set(names)) == len(names)}
+def check_flag(value: Any, name: str) -> bool:
+    """Return the value as a bool, or raise where it is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError("expected ", Parameter(name), f" to be True or False, got {value!r}")
+    return bool(value)
 
 
-def check_count(N: object) -> None:
-    if not isinstance(N, int | np.integer) or isinstance(N, bool) or not 1 <= N <= MOST:
-        raise ConfigError(f"expected N to be a whole number from 1 to {MOST:,}, got {N!r}")
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return the value, or raise where it is not one of the choices."""
+    choices = tuple(choices)
+    if value not in choices:
+        raise ConfigError("expected ", Parameter(name), f" to be one of {', '.join(choices)}, got {value!r}")
+    return str(value)
 
 
-def single_id(ids: NDArray[np.int64], kind: str) -> int:
-    if ids.size != 1:
-        raise DataError(f"expected one {kind} id, got {ids.size}")
-    return int(ids.flat[0])
+def check_share(value: Any, name: str) -> float:
+    """Return the value as a float, or raise where it does not lie between 0 and 1."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 < value < 1:
+        raise ConfigError("expected ", Parameter(name), f" to be between 0 and 1, got {value!r}")
+    return float(value)
 
 
-def checked_ids(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
+def random_generator(seed: Any, name: str = "random_state") -> np.random.Generator:
+    """Return the random numbers of a seed, a whole number that is not negative."""
+    return np.random.default_rng(check_whole(seed, name))
+
+
+def check_ids(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
+    """Return ids as an array of one dimension or more, or raise where one is not from 0 to n − 1."""
     given = np.asarray(ids)
     if given.size and not np.issubdtype(given.dtype, np.integer):
         raise DataError(
             f"expected whole numbers as {kind} ids, got {given.dtype}; names go through interactions_.{kind}_index"
         )
     if given.size and (given.min() < 0 or given.max() >= n):
-        raise DataError(f"expected {kind} ids from 0 to {n - 1}, got {given.min() if given.min() < 0 else given.max()}")
+        wrong = given.min() if given.min() < 0 else given.max()
+        raise DataError(f"expected {kind} ids from 0 to {n - 1}, got {wrong}")
     return np.atleast_1d(given).astype(np.int64)
 
 
-def allowed_rows(only: ArrayLike | None, without: ArrayLike | None, n: int, kind: str) -> NDArray[np.bool_] | None:
+def check_id(ids: int | ArrayLike, n: int, kind: str) -> int:
+    """Return the only id, or raise where there are several."""
+    given = check_ids(ids, n, kind)
+    if given.size != 1:
+        raise DataError(f"expected one {kind} id, got {given.size}")
+    return int(given.flat[0])
+
+
+def check_n(N: Any) -> int:
+    """Return the number of recommendations asked for, or raise where it makes no sense."""
+    return check_whole(N, "N", 1, MAX_RECOMMENDATIONS)
+
+
+def allowed_mask(only: ArrayLike | None, without: ArrayLike | None, n: int, kind: str) -> NDArray[np.bool_] | None:
+    """Return a mask of the ids in `only` (by default all) that are not in `without`; None where all are allowed."""
     if only is None and without is None:
         return None
     allowed = np.full(n, only is None)
     if only is not None:
-        allowed[checked_ids(only, n, kind)] = True
+        allowed[check_ids(only, n, kind)] = True
     if without is not None:
-        allowed[checked_ids(without, n, kind)] = False
+        allowed[check_ids(without, n, kind)] = False
     return allowed
 
 
-def given_rows(user_items: Any, n_items: int, min_value: float | None = None) -> Adjacency:
-    """What users own, given as an Interactions or a matrix with a column for each item."""
-    given = isinstance(user_items, Interactions)
-    rows = user_items if given else Interactions.from_matrix(user_items, min_value=min_value)
-    if rows.n_items != n_items:
-        raise DataError(f"expected a column for each of {n_items} items, got {rows.n_items}")
-    return rows.by_user
+def as_list(names: Any) -> list[Any]:
+    """Return a list of names; a single name is a list of one."""
+    return [names] if isinstance(names, str | int | np.integer) else list(names)
 
 
-def rows_of(ids: NDArray[np.int64], rows: Adjacency, n_users: int) -> Adjacency:
-    """The row of each id: a row for each of them is taken as it is, one for every fitted user is looked up."""
-    if len(rows) == len(ids):
-        return rows
-    if len(rows) == n_users:
-        return rows.take(ids)
-    raise DataError(f"expected user_items with a row for each of {len(ids)} ids or of {n_users} users, got {len(rows)}")
+def _above(value: Any, high: int | None) -> bool:
+    return high is not None and value > high
+
+
+def _limits(low: float, high: float, above: float | None) -> str:
+    if above is not None:
+        return f" above {above:g}" + (f", at most {high:g}" if high < math.inf else "")
+    if low > -math.inf and high < math.inf:
+        return f" from {low:g} to {high:g}"
+    if low > -math.inf:
+        return f" of at least {low:g}"
+    return f" of at most {high:g}" if high < math.inf else ""

@@ -18,14 +18,14 @@ from ocular.synthetic import planted
 
 METHODS: dict[str, Callable[[Interactions], Any]] = {
     "greedy": modularity,
-    "louvain": lambda history: modularity(history, method="louvain", seed=1),
+    "louvain": lambda history: modularity(history, method="louvain", random_state=1),
     "BIGCLAM": lambda history: bigclam(history, 2),
 }
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_finds_disjoint_blocks(method: str) -> None:
-    truth = planted(30, 20, 2, overlap=0, density=1, seed=3)
+    truth = planted(30, 20, 2, overlap=0, density=1, random_state=3)
     rows, columns = METHODS[method](truth.interactions)
     assert rows.dtype == columns.dtype == bool
     assert consensus_score((rows, columns), (truth.rows, truth.columns)) == 1.0
@@ -48,7 +48,7 @@ def two_cliques() -> sp.csr_array:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_bigclam_finds_an_overlap(seed: int) -> None:
-    F, _ = bigclam_factors(two_cliques(), 2, seed=seed, tol=1e-8)
+    F, _ = bigclam_factors(two_cliques(), 2, random_state=seed, tol=1e-8)
     groups = {frozenset(np.flatnonzero(column >= 0.5).tolist()) for column in F.T}
     assert groups == {frozenset(range(12)), frozenset(range(8, 20))}
 
@@ -66,7 +66,7 @@ def test_likelihood_is_its_definition() -> None:
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_likelihood_never_falls(noise: float) -> None:
-    graph = purchase_graph(planted(60, 40, 4, noise=noise, seed=0).interactions)
+    graph = purchase_graph(planted(60, 40, 4, noise=noise, random_state=0).interactions)
     F, history = bigclam_factors(graph, 4, max_iter=60, tol=0)
     assert np.diff(history).min() >= -1e-9 * abs(history[0])
     assert history[-1] > history[0] + 100
@@ -75,8 +75,8 @@ def test_likelihood_never_falls(noise: float) -> None:
 
 
 def test_bigclam_is_reproducible() -> None:
-    history = planted(40, 30, 3, noise=0.05, seed=0).interactions
-    first, again, other = (bigclam_factors(purchase_graph(history), 3, seed=seed)[0] for seed in (1, 1, 2))
+    history = planted(40, 30, 3, noise=0.05, random_state=0).interactions
+    first, again, other = (bigclam_factors(purchase_graph(history), 3, random_state=seed)[0] for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
 
@@ -94,7 +94,7 @@ def test_more_communities_than_neighbourhoods() -> None:
         (lambda h: modularity(h, method="walk"), "expected method to be 'greedy' or 'louvain', got 'walk'"),
         (lambda h: bigclam(h, 0), "expected n_communities to be a whole number of at least 1, got 0"),
         (lambda h: bigclam(h, 2, max_iter=0), "expected max_iter to be a whole number of at least 1, got 0"),
-        (lambda h: bigclam(h, 2, seed=-1), "expected seed to be a whole number of at least 0, got -1"),
+        (lambda h: bigclam(h, 2, random_state=-1), "expected random_state to be a whole number of at least 0, got -1"),
         (lambda h: bigclam_factors(purchase_graph(h), 2, tol=float("nan")), "expected tol of at least 0, got nan; "),
     ],
 )

@@ -187,8 +187,8 @@ def test_what_nobody_has_is_not_recommended_first(fitted: dict[str, Any], name: 
 
 @every
 def test_beats_popularity(name: str) -> None:
-    market = planted(120, 60, 5, overlap=0.3, density=0.9, noise=0.02, seed=2)
-    train, test = random_split(market.interactions, seed=0)
+    market = planted(120, 60, 5, overlap=0.3, density=0.9, noise=0.02, random_state=2)
+    train, test = random_split(market.interactions, random_state=0)
     scores = measure(clone(MODELS[name]).fit(train), train, test, M=(5, 10))
     assert set(scores.to_dict()) == {*(f"{metric}@{M}" for metric in METRICS for M in (5, 10)), "users", "left_out"}
     floor = measure(Popularity().fit(train), train, test, M=10).mean("recall", 10)

@@ -35,7 +35,7 @@ def codes(interactions: Interactions) -> set[int]:
 
 
 def first_fold(interactions: Interactions, seed: int = 0) -> Split:
-    return next(k_fold(interactions, 4, seed=seed))
+    return next(k_fold(interactions, 4, random_state=seed))
 
 
 SPLITTERS: list[Splitter] = [random_split, per_user_split, first_fold]
@@ -62,8 +62,8 @@ def test_both_sides_keep_clients_products_and_amounts(splitter: Splitter, histor
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_the_seed_decides(splitter: Splitter, history: Interactions) -> None:
-    assert splitter(history, seed=1).test.fingerprint() == splitter(history, seed=1).test.fingerprint()
-    assert splitter(history, seed=1).test.fingerprint() != splitter(history, seed=2).test.fingerprint()
+    assert splitter(history, random_state=1).test.fingerprint() == splitter(history, random_state=1).test.fingerprint()
+    assert splitter(history, random_state=1).test.fingerprint() != splitter(history, random_state=2).test.fingerprint()
 
 
 def test_random_split_takes_exactly_the_share(history: Interactions) -> None:
@@ -73,14 +73,14 @@ def test_random_split_takes_exactly_the_share(history: Interactions) -> None:
 def test_every_pair_is_equally_likely_to_be_held_out() -> None:
     everything = Interactions.from_matrix(np.ones((5, 8)))
     for splitter in (random_split, per_user_split):
-        held_out = sum(splitter(everything, 0.25, seed=seed).test.to_matrix().toarray() for seed in range(400))
+        held_out = sum(splitter(everything, 0.25, random_state=seed).test.to_matrix().toarray() for seed in range(400))
         # 100 of 400 expected with a deviation of 8.7
         assert held_out.min() > 60
         assert held_out.max() < 140
 
 
 def test_every_pair_is_tested_in_exactly_one_fold(history: Interactions) -> None:
-    folds = list(k_fold(history, 5, seed=3))
+    folds = list(k_fold(history, 5, random_state=3))
     assert len(folds) == 5
     tested = [code for fold in folds for code in codes(fold.test)]
     assert len(tested) == history.nnz
@@ -188,8 +188,16 @@ def test_time_split_takes_times_of_day(dated: Interactions) -> None:
             ConfigError,
             "expected test_share between 0 and 1, got nan; the paper uses 0.25",
         ),
-        (lambda h: random_split(h, seed=-1), ConfigError, "expected seed to be a whole number from 0, got -1"),
-        (lambda h: k_fold(h, seed=0.5), ConfigError, "expected seed to be a whole number from 0, got 0.5"),
+        (
+            lambda h: random_split(h, random_state=-1),
+            ConfigError,
+            "expected random_state to be a whole number of at least 0, got -1",
+        ),
+        (
+            lambda h: k_fold(h, random_state=0.5),
+            ConfigError,
+            "expected random_state to be a whole number of at least 0, got 0.5",
+        ),
         (
             lambda h: k_fold(h, 1),
             ConfigError,

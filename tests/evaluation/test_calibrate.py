@@ -21,7 +21,7 @@ from ocular.synthetic import planted
 
 @pytest.fixture(scope="module")
 def data() -> Interactions:
-    return planted(200, 40, 4, overlap=0.3, density=0.7, noise=0.03, seed=2).interactions
+    return planted(200, 40, 4, overlap=0.3, density=0.7, noise=0.03, random_state=2).interactions
 
 
 def estimator() -> OCuLaR:
@@ -31,7 +31,7 @@ def estimator() -> OCuLaR:
 @pytest.fixture(scope="module")
 def checked(data: Interactions) -> OCuLaR:
     model = estimator().fit(data)
-    calibrate(model, per_client=10, seed=3)
+    calibrate(model, per_client=10, random_state=3)
     return model
 
 
@@ -62,16 +62,16 @@ def test_calibrating_leaves_the_model_as_it_was(data: Interactions, checked: OCu
     alone = estimator().fit(data)
     assert alone.calibration_ is None
     np.testing.assert_array_equal(alone.user_factors_.toarray(), checked.user_factors_.toarray())
-    again = calibrate(alone, per_client=10, seed=3)
+    again = calibrate(alone, per_client=10, random_state=3)
     assert checked.calibration_ is not None
     assert again.to_dict() == checked.calibration_.to_dict()
-    assert calibrate(alone, per_client=10, seed=4).to_dict() != again.to_dict()
+    assert calibrate(alone, per_client=10, random_state=4).to_dict() != again.to_dict()
 
 
 def test_a_model_of_ratings_is_calibrated_too(data: Interactions, checked: OCuLaR) -> None:
     model = estimator().set_params(min_value=3).fit(data.to_matrix() * 4)
     assert checked.calibration_ is not None
-    assert calibrate(model, per_client=10, seed=3).to_dict() == checked.calibration_.to_dict()
+    assert calibrate(model, per_client=10, random_state=3).to_dict() == checked.calibration_.to_dict()
 
 
 def test_outcomes_by_hand() -> None:
@@ -97,7 +97,7 @@ def test_each_half_of_the_clients_is_told_by_the_other() -> None:
     confidences = np.linspace(0.2, 0.8, 800)
     hits = half[clients].copy()
     hits[np.flatnonzero(~hits)[0]] = True  # some hits on both sides
-    before, after = cross_check(Outcomes(clients, confidences, hits), seed=7)
+    before, after = cross_check(Outcomes(clients, confidences, hits), random_state=7)
     assert before.error == pytest.approx(measure_reliability(confidences, hits).error)
     assert after.error > 0.9
     both = fit_calibration(confidences, hits)

@@ -100,8 +100,8 @@ def test_implicit_agrees_where_it_measures_the_same() -> None:
     """Its "precision" is recall divided by min(K, liked), its MAP and NDCG are ours."""
     from implicit.evaluation import ranking_metrics_at_k
 
-    market = planted(120, 60, 5, overlap=0.5, density=0.7, noise=0.02, seed=2)
-    train, test = random_split(market.interactions, seed=1)
+    market = planted(120, 60, 5, overlap=0.5, density=0.7, noise=0.02, random_state=2)
+    train, test = random_split(market.interactions, random_state=1)
     model = OCuLaR(5, 0.5, random_state=0).fit(train)
     ours = measure(model, train, test, M=10)
     theirs = ranking_metrics_at_k(

@@ -21,7 +21,7 @@ SMALL = {"n_coclusters": 4, "regularization": 0.5, "init": "overlap"}
 
 @pytest.fixture(scope="module")
 def market() -> Interactions:
-    return planted(120, 60, 4, overlap=0.4, density=0.7, noise=0.02, seed=3).interactions
+    return planted(120, 60, 4, overlap=0.4, density=0.7, noise=0.02, random_state=3).interactions
 
 
 def test_a_method_given_by_name_is_tuned_unless_told_otherwise(market: Interactions) -> None:
@@ -31,7 +31,7 @@ def test_a_method_given_by_name_is_tuned_unless_told_otherwise(market: Interacti
 
 
 def test_every_method_sees_the_same_instances(market: Interactions) -> None:
-    found = compare(market, [Method("ocular", [SMALL]), "popularity"], instances=2, M=(10, 5), seed=7)
+    found = compare(market, [Method("ocular", [SMALL]), "popularity"], instances=2, M=(10, 5), random_state=7)
     assert (found.tuned_on, found.metric, found.M) == ("validation", "recall", 10)
     for result in found.results:
         assert len(result.scores) == len(result.seconds) == 2
@@ -94,7 +94,7 @@ def test_without_tuning_the_first_setting_is_taken(market: Interactions) -> None
 
 def test_a_backtest_asks_for_what_came_after() -> None:
     rng = np.random.default_rng(0)
-    base = planted(80, 30, 3, overlap=0.2, density=0.8, seed=1).interactions
+    base = planted(80, 30, 3, overlap=0.2, density=0.8, random_state=1).interactions
     days = np.datetime64("2024-01-01") + rng.integers(0, 100, base.nnz)
     history = Interactions.from_pairs(base.pair_users, base.by_user.indices, base.shape, time=days)
     found = backtest(history, "2024-03-01", [Method("ocular", [SMALL])], M=5)

@@ -43,7 +43,7 @@ def run_five(self, *task):
 
 if sys.argv[2] != "2":
     Bench.run = run_five
-market = planted(60, 40, 4, overlap=0.3, density=0.95, noise=0.02, seed=1).interactions
+market = planted(60, 40, 4, overlap=0.3, density=0.95, noise=0.02, random_state=1).interactions
 jobs = int(sys.argv[2])
 search(market, Grid((2, 4), (0.5, 10, 300)), M=10, folds=3, results=Path(sys.argv[1]), n_jobs=jobs,
        warm_start=sys.argv[3] == "True")
@@ -82,7 +82,7 @@ def done(path: Path) -> list[tuple[Any, ...]]:
 
 
 def test_scores_are_those_of_a_fit_on_each_fold(history: Interactions) -> None:
-    [row] = search(history, Grid([4], [10]), metric="ndcg", M=10, folds=FOLDS, seed=2).rows
+    [row] = search(history, Grid([4], [10]), metric="ndcg", M=10, folds=FOLDS, random_state=2).rows
     by_hand = [
         measure(OCuLaR(4, 10, random_state=2).fit(train), train, test, 10).mean("ndcg", 10)
         for train, test in k_fold(history, FOLDS, 2)
@@ -228,11 +228,13 @@ def test_halving_finds_the_best_with_fewer_fits(history: Interactions, tmp_path:
 
 
 def test_random_draws_points_of_the_grid(history: Interactions) -> None:
-    drawn = search(history, GRID, M=10, folds=1, strategy="random", n_points=3, seed=4)
+    drawn = search(history, GRID, M=10, folds=1, strategy="random", n_points=3, random_state=4)
     points = [row.point for row in drawn.rows]
     assert len(set(points)) == 3
     assert set(points) <= set(GRID.points())
-    others = [search(history, GRID, M=10, folds=1, strategy="random", n_points=3, seed=s).rows for s in (4, 5, 6)]
+    others = [
+        search(history, GRID, M=10, folds=1, strategy="random", n_points=3, random_state=s).rows for s in (4, 5, 6)
+    ]
     assert [row.point for row in others[0]] == points
     assert any([row.point for row in rows] != points for rows in others)
 
@@ -283,7 +285,7 @@ def test_the_choice_by_hand() -> None:
         (GRID, {"M": 0}, "expected M to be a whole number of at least 1, got 0"),
         (GRID, {"folds": 0}, "expected folds to be a whole number of at least 1, got 0"),
         (GRID, {"folds": 10**6}, "lower k"),
-        (GRID, {"seed": -1}, "expected seed to be a whole number of at least 0, got -1"),
+        (GRID, {"seed": -1}, "expected random_state to be a whole number of at least 0, got -1"),
         (GRID, {"n_jobs": 0}, "expected the number of jobs to be a whole number of at least 1, got 0"),
         (GRID, {"strategy": "bayes"}, "expected a strategy of grid, random, halving, got 'bayes'"),
         (GRID, {"strategy": "random"}, "expected a number of points to draw with the strategy random"),

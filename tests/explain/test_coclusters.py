@@ -139,7 +139,7 @@ def test_weak_coclusters_have_members_too() -> None:
 
 @pytest.mark.parametrize("relative", [False, True])
 def test_planted_coclusters_are_found(relative: bool) -> None:
-    truth: Planted = planted(90, 50, 3, overlap=0.3, density=0.9, noise=0.02, seed=5)
+    truth: Planted = planted(90, 50, 3, overlap=0.3, density=0.9, noise=0.02, random_state=5)
     model = OCuLaR(3, 5.0 if relative else 1.0, relative=relative, tol=0.0, max_iter=150, random_state=0)
     model.fit(truth.interactions)
     assert consensus_score(model.biclusters_, (truth.rows, truth.columns)) > 0.9

@@ -248,7 +248,7 @@ def test_what_is_not_a_membership_stays_as_it_was(run: Run, variant: str) -> Non
 
 @pytest.mark.parametrize("variant", ["ocular", "relative-bias", "random-start", "seeds-start"])
 def test_any_number_of_threads_gives_the_same_bytes(run: Run, variant: str) -> None:
-    data = skewed(300, 150, 4000, seed=1)
+    data = skewed(300, 150, 4000, random_state=1)
     one, two, three = (state_bytes(run(data, replace(VARIANTS[variant], n_threads=n), 8)) for n in (1, 2, 3))
     assert one == two == three
 
@@ -286,7 +286,7 @@ from ocular.solver.config import FitConfig
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.start.initial import initial_state
 
-data = skewed(80, 50, 900, seed=4)
+data = skewed(80, 50, 900, random_state=4)
 for sparse, changes in ((0.0, {"bias": True}), (1e9, {"init": "seeds"})):
     config = FitConfig(6, 2.0, seed=7, **changes)
     backend = CpuBackend(data, config, sparse=sparse)

@@ -25,7 +25,7 @@ from ocular.solver.fit import run_fit
 from ocular.solver.start.initial import initial_state
 from ocular.synthetic import skewed
 
-DATA = skewed(80, 50, 900, seed=4)
+DATA = skewed(80, 50, 900, random_state=4)
 VARIANTS: dict[str, dict[str, Any]] = {
     "ocular": {},
     "relative": {"relative": True, "regularization": 20.0},
@@ -217,7 +217,7 @@ def refused(path: Path, data: Any = DATA, **changes: Any) -> str:
 
 
 def test_a_checkpoint_of_other_data_is_refused(kept: Path) -> None:
-    other = skewed(80, 50, 900, seed=5)
+    other = skewed(80, 50, 900, random_state=5)
     assert "belongs to another purchase history; delete it or choose another file" in refused(kept, other)
 
 
@@ -370,7 +370,7 @@ from ocular.solver.cpu import CpuBackend
 from ocular.solver.fit import run_fit
 from ocular.solver.start.initial import initial_state
 
-data, config = skewed(80, 50, 900, seed=4), FitConfig(6, 2.0, tol=0.0, max_iter=60, seed=7, bias=True)
+data, config = skewed(80, 50, 900, random_state=4), FitConfig(6, 2.0, tol=0.0, max_iter=60, seed=7, bias=True)
 run_fit(
     data,
     config,
@@ -390,7 +390,7 @@ from ocular.solver.checkpoint import Checkpoint
 
 model = OCuLaR(6, 2.0, tol=0.0, max_iter=60, random_state=7, bias=True)
 model.fit(
-    skewed(80, 50, 900, seed=4),
+    skewed(80, 50, 900, random_state=4),
     checkpoint=Checkpoint(Path(sys.argv[1]), every_sweeps=1),
     callback=lambda *_: time.sleep(0.05),
 )

@@ -44,7 +44,7 @@ from ocular.synthetic import Planted, skewed
 wp = pytest.importorskip("warp")
 
 R = random_matrix(40, 30)
-DATA = skewed(80, 50, 900, seed=4)
+DATA = skewed(80, 50, 900, random_state=4)
 NETFLIX = 480_189, 17_770, 100_480_507
 
 

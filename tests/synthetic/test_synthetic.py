@@ -38,7 +38,7 @@ def outside_all(interactions: Interactions, rows: Any, columns: Any) -> float:
 
 
 def test_planted_coclusters_are_dense_and_the_rest_is_noise() -> None:
-    made = planted(300, 200, 6, density=0.8, noise=0.05, seed=1)
+    made = planted(300, 200, 6, density=0.8, noise=0.05, random_state=1)
     assert made.rows.shape == (6, 300)
     assert made.columns.shape == (6, 200)
     # a pair in two co-clusters has two chances
@@ -76,7 +76,7 @@ def test_sizes_are_exact() -> None:
 
 
 def test_planted_repeats_with_its_seed() -> None:
-    one, same, other = (planted(200, 100, 5, noise=0.01, seed=seed) for seed in (4, 4, 5))
+    one, same, other = (planted(200, 100, 5, noise=0.01, random_state=seed) for seed in (4, 4, 5))
     assert one.interactions.fingerprint() == same.interactions.fingerprint()
     assert one.rows.tobytes() == same.rows.tobytes()
     assert one.interactions.fingerprint() != other.interactions.fingerprint()
@@ -84,7 +84,7 @@ def test_planted_repeats_with_its_seed() -> None:
 
 def test_planted_never_holds_all_cells() -> None:
     # 10^12 cells: as bytes a terabyte
-    made = planted(2_000_000, 500_000, 2, users_per=50, items_per=50, density=1.0, noise=1e-9, seed=3)
+    made = planted(2_000_000, 500_000, 2, users_per=50, items_per=50, density=1.0, noise=1e-9, random_state=3)
     assert 5_000 + 800 < made.interactions.nnz < 5_000 + 1_200
 
 
@@ -127,11 +127,11 @@ def test_skewed_is_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1, 1), (2, 2, 2), (10, 10, 50), (3, 1000, 1500), (500, 300, 7)])
 def test_skewed_is_exact_when_small_or_full(size: tuple[int, int, int]) -> None:
-    assert [skewed(*size, seed=seed).nnz for seed in range(5)] == [size[2]] * 5
+    assert [skewed(*size, random_state=seed).nnz for seed in range(5)] == [size[2]] * 5
 
 
 def test_skewed_repeats_with_its_seed() -> None:
-    one, same, other = (skewed(300, 200, 4_000, seed=seed).fingerprint() for seed in (1, 1, 2))
+    one, same, other = (skewed(300, 200, 4_000, random_state=seed).fingerprint() for seed in (1, 1, 2))
     assert one == same
     assert one != other
 
@@ -234,7 +234,7 @@ def test_popularity_is_skewed(vendor: B2B) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (40, 5), (5, 40), (60, 3500)])
 def test_nobody_without_a_purchase_and_nothing_without_a_buyer(size: tuple[int, int]) -> None:
     for seed in range(3):
-        made = b2b(*size, seed=seed)
+        made = b2b(*size, random_state=seed)
         assert made.interactions.shape == size
         assert (made.interactions.by_user.degrees > 0).all()
         assert (made.interactions.by_item.degrees > 0).all()
@@ -291,7 +291,7 @@ def test_purchases_are_on_working_days_of_three_years_and_some_are_repeated(vend
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
     for folder, seed in (("one", 1), ("same", 1), ("other", 2)):
-        write(b2b(150, 40, seed=seed), tmp_path / folder)
+        write(b2b(150, 40, random_state=seed), tmp_path / folder)
     for file in ("purchases.parquet", "coclusters.parquet"):
         one, same, other = ((tmp_path / folder / file).read_bytes() for folder in ("one", "same", "other"))
         assert one == same
@@ -372,7 +372,7 @@ def test_write_leaves_purchases_and_truth(vendor: B2B, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(b2b(50, 20, seed=1), tmp_path)
+    write(b2b(50, 20, random_state=1), tmp_path)
     before = (tmp_path / "purchases.parquet").read_bytes()
 
     def fail(_: int) -> None:
@@ -380,7 +380,7 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_part(tmp_path: Path, mo
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(ArtifactError, match="no space left; what was there before is whole"):
-        write(b2b(50, 20, seed=2), tmp_path)
+        write(b2b(50, 20, random_state=2), tmp_path)
     assert (tmp_path / "purchases.parquet").read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -400,7 +400,7 @@ def test_write_refuses_a_file_as_its_folder(tmp_path: Path) -> None:
         (lambda: b2b(5, -3), "expected n_products to be a whole number from 1 to 3,500, got -3"),
         (lambda: b2b(5, 3501), "expected n_products to be a whole number from 1 to 3,500, got 3501"),
         (lambda: b2b(5, 5, n_patterns=6), "expected n_patterns to be a whole number from 1 to 5, got 6"),
-        (lambda: b2b(5, 5, seed=-1), "expected seed to be a whole number from 0, got -1"),
+        (lambda: b2b(5, 5, random_state=-1), "expected random_state to be a whole number of at least 0, got -1"),
         (lambda: planted(0, 5, 1), "expected n_users to be a whole number of at least 1, got 0"),
         (lambda: planted(5, 5.5, 1), "expected n_items to be a whole number of at least 1, got 5.5"),
         (lambda: planted(5, 5, True), "expected n_coclusters to be a whole number of at least 1, got True"),

@@ -36,7 +36,7 @@ def quick_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def companies() -> Interactions:
-    return b2b(60, 30, seed=0).interactions
+    return b2b(60, 30, random_state=0).interactions
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ocular.data.interactions import Interactions
-from ocular.errors import ConfigError, DataError
-from ocular.validation import allowed_rows, check_count, checked_ids, frame_labels, given_rows, rows_of
+from ocular.data.matrices import as_interactions, check_positives, owned_rows, rows_for_ids
+from ocular.errors import DataError
+from ocular.validation import allowed_mask, check_ids, check_n
 
 CELLS = 1_500_000  # of a block: scores, their order and a sparse product in between stay below 64 MB
 
@@ -34,13 +34,7 @@ class Baseline(ABC, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  scikit-learn's signature
         """Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1."""
-        interactions = (
-            X if isinstance(X, Interactions) else Interactions.from_matrix(X, min_value=None, **frame_labels(X))
-        )
-        if interactions.nnz == 0:
-            raise DataError(
-                f"expected at least one positive, got none in {interactions.n_users} × {interactions.n_items}"
-            )
+        interactions = check_positives(as_interactions(X))
         self._fit(interactions.to_matrix())
         self.interactions_ = interactions
         # items by falling popularity: among equal scores the more popular one then simply comes first
@@ -65,14 +59,14 @@ class Baseline(ABC, BaseEstimator):  # type: ignore[misc]
         nan. Items of equal score come by popularity.
         """
         check_is_fitted(self)
-        check_count(N)
-        users = checked_ids(userid, self.interactions_.n_users, "user")
+        check_n(N)
+        users = check_ids(userid, self.interactions_.n_users, "user")
         if users.ndim > 1:
             raise DataError(f"expected user ids as one number or a list, got {users.ndim} dimensions")
         n_users, n_items = self.interactions_.shape
-        owned = self.interactions_.by_user if user_items is None else given_rows(user_items, n_items)
-        rows = (owned.take(users) if user_items is None else rows_of(users, owned, n_users)).matrix(n_items)
-        allowed = allowed_rows(items, filter_items, n_items, "item")
+        owned = self.interactions_.by_user if user_items is None else owned_rows(user_items, n_items)
+        rows = (owned.take(users) if user_items is None else rows_for_ids(users, owned, n_users)).matrix(n_items)
+        allowed = allowed_mask(items, filter_items, n_items, "item")
         ids = np.full((len(users), N), -1, dtype=np.int32)
         scores = np.full((len(users), N), np.nan, dtype=np.float32)
         for block in blocks(len(users), n_items):
@@ -121,10 +115,3 @@ def best(costs: Scores, n: int) -> NDArray[np.int64]:
     top.sort(axis=1)
     order = np.argsort(np.take_along_axis(costs, top, axis=1), axis=1, kind="stable")
     return np.take_along_axis(top, order, axis=1)
-
-
-def check_positive(**given: Any) -> None:
-    for name, value in given.items():
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not number or not 0 < value < np.inf:
-            raise ConfigError(f"expected {name} to be a number above 0, got {value!r}")

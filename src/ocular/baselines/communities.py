@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError, MissingExtraError
-from ocular.synthetic.sampling import Floats, Mask, check_whole
+from ocular.synthetic.sampling import Floats, Mask
+from ocular.validation import check_whole
 
 FLOOR = 1e-4  # affinity of any two nodes, so that an edge outside all communities has a logarithm
 SEED_NOISE = 0.1  # largest membership at the start outside the seeds: a node at 0 everywhere would feel no pull
@@ -23,50 +24,55 @@ STEPS = 0.5 ** np.arange(25)  # of a line search; the first that pays wins
 SIGMA = 0.1  # share of what the slope promises that a step must gain
 
 
-def modularity(interactions: Interactions, *, method: str = "greedy", seed: int = 0) -> tuple[Mask, Mask]:
+def modularity(interactions: Interactions, *, method: str = "greedy", random_state: int = 0) -> tuple[Mask, Mask]:
     """
     Disjoint communities of large modularity by networkx: "greedy" (Clauset, Newman, Moore) or "louvain", which is much
     faster and uses the seed. Clients and products without purchases are in none.
     """
     if method not in ("greedy", "louvain"):
         raise ConfigError(f"expected method to be 'greedy' or 'louvain', got {method!r}")
-    check_whole(0, None, seed=seed)
+    check_whole(random_state, "random_state")
     try:
         nx = import_module("networkx")
     except ImportError:
         raise MissingExtraError("modularity needs networkx; install it with: pip install 'ocular-rec[eval]'") from None
     G, find = nx.from_scipy_sparse_array(purchase_graph(interactions)), nx.community
-    found = find.greedy_modularity_communities(G) if method == "greedy" else find.louvain_communities(G, seed=seed)
+    found = (
+        find.greedy_modularity_communities(G) if method == "greedy" else find.louvain_communities(G, seed=random_state)
+    )
     member = np.zeros((sum(interactions.shape), len(found)), dtype=bool)
     for k, nodes in enumerate(found):
         member[list(nodes), k] = len(nodes) > 1  # a node without edges is alone
     return _sides(member[:, member.any(axis=0)], interactions)
 
 
-def bigclam(interactions: Interactions, n_communities: int, *, seed: int = 0, max_iter: int = 200) -> tuple[Mask, Mask]:
+def bigclam(
+    interactions: Interactions, n_communities: int, *, random_state: int = 0, max_iter: int = 200
+) -> tuple[Mask, Mask]:
     """
     Overlapping communities by BIGCLAM: an edge has probability 1 − e^(−⟨F_u, F_v⟩) between any two nodes. Unlike in
     OCuLaR, client–client and product–product pairs count as missing edges and nothing is regularised. A node belongs
     where its membership reaches δ = √(−log(1 − ε)), ε the density of the graph.
     """
     graph = purchase_graph(interactions)
-    F, _ = bigclam_factors(graph, n_communities, seed=seed, max_iter=max_iter)
+    F, _ = bigclam_factors(graph, n_communities, random_state=random_state, max_iter=max_iter)
     least = np.sqrt(-np.log1p(-min(graph.nnz / (len(F) * (len(F) - 1)), 0.999)))  # two nodes with an edge have 1
     return _sides(np.greater_equal(F, least), interactions)
 
 
 def bigclam_factors(
-    graph: sp.csr_array, n_communities: int, *, seed: int = 0, max_iter: int = 200, tol: float = 1e-5
+    graph: sp.csr_array, n_communities: int, *, random_state: int = 0, max_iter: int = 200, tol: float = 1e-5
 ) -> tuple[Floats, list[float]]:
     """
     Memberships F (n_nodes, n_communities) in any undirected graph, and the log-likelihood before and after each sweep:
     a line-searched projected gradient step for one node after the other. It costs O(edges · K).
     """
-    check_whole(1, None, n_communities=n_communities, max_iter=max_iter)
-    check_whole(0, None, seed=seed)
+    check_whole(n_communities, "n_communities", 1)
+    check_whole(max_iter, "max_iter", 1)
+    check_whole(random_state, "random_state")
     if not tol >= 0:
         raise ConfigError(f"expected tol of at least 0, got {tol!r}; 0 makes all max_iter sweeps that still gain")
-    F = _seeded(graph, n_communities, np.random.default_rng(seed))
+    F = _seeded(graph, n_communities, np.random.default_rng(random_state))
     history = [log_likelihood(graph, F)]
     for _ in range(max_iter):
         total = F.sum(axis=0)  # anew, without the rounding of a sweep

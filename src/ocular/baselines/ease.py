@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from ocular.baselines.base import Baseline, Scores, blocks, check_positive
+from ocular.baselines.base import Baseline, Scores, blocks
 from ocular.errors import ConfigError, FitError
+from ocular.validation import check_number
 
 MOST_ITEMS = 30_000
 DOUBLE_ITEMS = 5_000  # up to here float64 costs nothing that anybody would notice
@@ -39,7 +40,7 @@ class EASE(Baseline):
         self.regularization = regularization
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_positive(regularization=self.regularization)
+        check_number(self.regularization, "regularization", above=0)
         n_items = matrix.shape[1]
         if n_items > MOST_ITEMS:
             raise ConfigError(

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ocular.baselines.base import Baseline, Scores, check_positive
+from ocular.baselines.base import Baseline, Scores
 from ocular.errors import DataError, FitError, MissingExtraError
-from ocular.synthetic.sampling import check_whole
+from ocular.validation import check_number, check_whole
 
 
 class _Factorization(Baseline):
@@ -90,15 +90,18 @@ class WALS(_Factorization):
         >>> WALS.weighing_unknowns(b=0.01, regularization=0.01)
         WALS(alpha=100.0, regularization=1.0)
         """
-        check_positive(b=b, regularization=regularization)
+        check_number(b, "b", above=0)
+        check_number(regularization, "regularization", above=0)
         return cls(alpha=1 / b, regularization=regularization / b, **others)
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_whole(1, None, factors=self.factors, iterations=self.iterations)
-        check_whole(0, None, random_state=self.random_state)
+        check_whole(self.factors, "factors", 1)
+        check_whole(self.iterations, "iterations", 1)
+        check_whole(self.random_state, "random_state")
         if self.n_threads is not None:
-            check_whole(1, None, n_threads=self.n_threads)
-        check_positive(regularization=self.regularization, alpha=self.alpha)
+            check_whole(self.n_threads, "n_threads", 1)
+        check_number(self.regularization, "regularization", above=0)
+        check_number(self.alpha, "alpha", above=0)
         engine = _implicit("als")
         with threadpool_limits(1, "blas"):  # implicit has threads of its own, and warns about a second pool
             als = engine.AlternatingLeastSquares(
@@ -148,9 +151,11 @@ class BPR(_Factorization):
         self.random_state = random_state
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_whole(1, None, factors=self.factors, iterations=self.iterations)
-        check_whole(0, None, random_state=self.random_state)
-        check_positive(learning_rate=self.learning_rate, regularization=self.regularization)
+        check_whole(self.factors, "factors", 1)
+        check_whole(self.iterations, "iterations", 1)
+        check_whole(self.random_state, "random_state")
+        check_number(self.learning_rate, "learning_rate", above=0)
+        check_number(self.regularization, "regularization", above=0)
         engine = _implicit("bpr")
         with threadpool_limits(1, "blas"):
             bpr = engine.BayesianPersonalizedRanking(

@@ -23,8 +23,7 @@ from ocular.explain.names import client_name, isolated, listed, product_name
 from ocular.scoring import offer
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
-from ocular.synthetic.sampling import check_whole
-from ocular.validation import checked_ids, single_id
+from ocular.validation import check_id, check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ class _KNN(Baseline):
     def _pair(self, user: int, item: int) -> tuple[int, int]:
         check_is_fitted(self)
         ids = zip((user, item), self.interactions_.shape, ("user", "item"), strict=True)
-        u, i = (single_id(checked_ids(given, n, kind), kind) for given, n, kind in ids)
+        u, i = (check_id(given, n, kind) for given, n, kind in ids)
         return u, i
 
 
@@ -104,7 +103,7 @@ class UserKNN(_KNN):
     """
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_whole(1, None, k=self.k)
+        check_whole(self.k, "k", 1)
         self.neighbours_ = nearest(matrix, matrix, self.k, own=True)
         self._matrix = matrix
 
@@ -140,7 +139,7 @@ class ItemKNN(_KNN):
     """
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_whole(1, None, k=self.k)
+        check_whole(self.k, "k", 1)
         by_item = matrix.T.tocsr()
         self.neighbours_ = nearest(by_item, by_item, self.k, own=True)
         self._gains = self.neighbours_.T.tocsr()  # row j: what having j adds to each item

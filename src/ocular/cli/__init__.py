@@ -12,7 +12,7 @@ from ocular.cli.demo import demo
 from ocular.cli.evaluate import evaluate
 from ocular.cli.explain import explain
 from ocular.cli.fit import fit
-from ocular.cli.present import Notes, as_options
+from ocular.cli.present import Notes, phrase
 from ocular.cli.recommend import recommend
 from ocular.cli.search import search
 from ocular.cli.serve import serve
@@ -47,5 +47,5 @@ def main() -> None:
     try:
         cli()
     except OcularError as error:
-        click.echo(f"Error: {as_options(str(error))}", err=True)
+        click.echo(f"Error: {phrase(error)}", err=True)
         sys.exit(2)

@@ -105,7 +105,7 @@ def evaluate(
         "tune": options["tune"],
         "metric": options["metric"],
         "M": options["cutoff"],
-        "seed": options["seed"],
+        "random_state": options["seed"],
         "report": lambda line: click.echo(line, err=True),
     }
     if options["backtest"] is not None:

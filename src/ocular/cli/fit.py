@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocular.cli.present import as_options
+from ocular.cli.present import phrase
 from ocular.cli.reading import column_choices, history_options, read_history, spark_option, spark_session
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def fit_and_report(fit: Callable[[], OCuLaR]) -> OCuLaR:
     ended = "converged" if model.converged_ else "stopped"
     click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}")
     for warning in caught:
-        click.echo(f"note: {as_options(str(warning.message))}", err=True)
+        click.echo(f"note: {phrase(warning.message)}", err=True)
     return model
 
 

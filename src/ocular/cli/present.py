@@ -6,47 +6,45 @@ import csv
 import io
 import json
 import logging
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ocular.errors import Parameter, Phrased
 from ocular.explain.names import one_line
 from ocular.storage import inert, write_file
 
 Row = dict[str, Any]
 
-# what the library calls its parameters, and what the user typed
+# parameters whose option is not their name with dashes
 OPTIONS = {
-    "drop_missing=True": "--drop-missing",
-    "min_value=": "--min-value",
-    "value=": "--value",
     "n_coclusters": "--coclusters",
-    "regularization": "--regularization",
     "n_threads": "--threads",
     "random_state": "--seed",
-    "max_iter=": "--max-iter ",
-    "max_iter": "--max-iter",
-    "tol": "--tol",
     "n_clients": "--clients",
     "n_products": "--products",
     "n_patterns": "--patterns",
 }
-_NAMES = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, OPTIONS)) + r")(?!\w*=)")
 
 
-def as_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    return _NAMES.sub(lambda found: OPTIONS[found[1]], message)
+def as_option(parameter: Parameter) -> str:
+    """Return a parameter that a message mentions as the option that the user types."""
+    option = OPTIONS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
+    return option if parameter.value in (None, True) else f"{option} {parameter.value}"
+
+
+def phrase(message: object) -> str:
+    """Return an error or a warning of the library in the words of the command line."""
+    return message.phrase(as_option) if isinstance(message, Phrased) else str(message)
 
 
 class Notes(logging.Handler):
     """Shows what the library logs as one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"note: {as_options(record.getMessage())}", err=True)
+        click.echo(f"note: {record.getMessage()}", err=True)
 
 
 def format_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

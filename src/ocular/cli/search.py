@@ -92,7 +92,7 @@ def search(source: str, results: Path | None, plot: Path | None, refit: Path | N
         "folds": options["folds"],
         "strategy": options["strategy"],
         "n_points": options["points"],
-        "seed": options["seed"],
+        "random_state": options["seed"],
         "results": results,
         "warm_start": options["warm_start"],
         "progress": True,

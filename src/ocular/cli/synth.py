@@ -26,7 +26,7 @@ def synth(clients: int, products: int, patterns: int | None, seed: int, output: 
     """
     from ocular.synthetic.market import b2b, write
 
-    made = b2b(clients, products, n_patterns=patterns, seed=seed)
+    made = b2b(clients, products, n_patterns=patterns, random_state=seed)
     write(made, output)
     history = made.interactions
     purchases = 0 if history.purchases is None else len(history.purchases)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ocular.errors import DataError, UnknownNameError
+from ocular.errors import DataError, Parameter, UnknownNameError
 
 Labels = NDArray[Any]  # one name a row: text or whole numbers, each once
 Attributes = Mapping[str, NDArray[Any]]  # column name -> one value a row; None where it is not known
@@ -208,8 +208,9 @@ class Interactions:
             if len(strange):
                 sign = "a negative value, " if strange.min() < 0 else ""
                 raise DataError(
-                    f"expected values 0 or 1, got {sign}{strange[strange.argmin()]:g}; "
-                    "pass min_value= to turn ratings into positives"
+                    f"expected values 0 or 1, got {sign}{strange[strange.argmin()]:g}; pass ",
+                    Parameter("min_value"),
+                    " to turn ratings into positives",
                 )
         n_users, n_items = matrix.shape
         indptr = np.concatenate([[0], np.cumsum(positive)])[matrix.indptr]
@@ -313,6 +314,18 @@ class Interactions:
     def item_index(self, name: Any) -> int:
         """The row of a product; an unknown one raises with the nearest names."""
         return _find(name, self.item_rows, "product")
+
+    def user_name(self, user: int) -> Any:
+        """Return the name of a client as it is shown."""
+        return plain(self.user_labels[user])
+
+    def item_name(self, item: int) -> Any:
+        """Return the name of a product as it is shown."""
+        return plain(self.item_labels[item])
+
+    def native(self, table: Any) -> Any:
+        """Return a polars frame as the kind of frame that the purchases came in."""
+        return table
 
     @cached_property
     def user_rows(self) -> dict[str, int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError
-from ocular.synthetic.sampling import generator
+from ocular.validation import check_share, check_whole, random_generator
 
 
 class Split(NamedTuple):
@@ -22,10 +22,10 @@ class Split(NamedTuple):
     test: Interactions
 
 
-def random_split(interactions: Interactions, test_share: float = 0.25, seed: int = 0) -> Split:
+def random_split(interactions: Interactions, test_share: float = 0.25, random_state: int = 0) -> Split:
     """Hold out a share of all pairs, drawn at random: 75/25 as in the paper."""
-    _check_share(test_share)
-    rng = generator(seed)
+    check_share(test_share, "test_share")
+    rng = random_generator(random_state)
     n_test = round(test_share * interactions.nnz)
     if not 0 < n_test < interactions.nnz:
         raise DataError(
@@ -37,25 +37,24 @@ def random_split(interactions: Interactions, test_share: float = 0.25, seed: int
     return _split(interactions, test)
 
 
-def k_fold(interactions: Interactions, k: int = 5, seed: int = 0) -> Iterator[Split]:
+def k_fold(interactions: Interactions, k: int = 5, random_state: int = 0) -> Iterator[Split]:
     """Hold out each k-th of the pairs in turn: every pair is tested in exactly one fold."""
-    rng = generator(seed)
-    if not isinstance(k, int | np.integer) or k < 2:
-        raise ConfigError(f"expected k to be a whole number of at least 2 folds, got {k!r}; use 5")
+    rng = random_generator(random_state)
+    check_whole(k, "k", 2)
     if k > interactions.nnz:
         raise DataError(f"expected at least one pair a fold, got {interactions.nnz} pairs for {k} folds; lower k")
     fold = rng.permutation(np.arange(interactions.nnz, dtype=np.int32) % k)
     return (_split(interactions, fold == turn) for turn in range(k))
 
 
-def per_user_split(interactions: Interactions, test_share: float = 0.25, seed: int = 0) -> Split:
+def per_user_split(interactions: Interactions, test_share: float = 0.25, random_state: int = 0) -> Split:
     """
     Hold out the same share of every client's pairs, to the nearest whole pair.
 
     Everybody with a purchase keeps at least one for training, so a single purchase is never held out.
     """
-    _check_share(test_share)
-    rng = generator(seed)
+    check_share(test_share, "test_share")
+    rng = random_generator(random_state)
     degrees = interactions.by_user.degrees
     n_test = np.minimum((test_share * degrees + 0.5).astype(np.int64), np.maximum(degrees - 1, 0))
     if not n_test.any():
@@ -99,11 +98,6 @@ def time_split(interactions: Interactions, date: str | date | np.datetime64) -> 
 
 def _split(interactions: Interactions, test: NDArray[np.bool_]) -> Split:
     return Split(interactions.where(~test), interactions.where(test))
-
-
-def _check_share(test_share: float) -> None:
-    if not 0 < test_share < 1:
-        raise ConfigError(f"expected test_share between 0 and 1, got {test_share:g}; the paper uses 0.25")
 
 
 def _as_moment(given: str | date | np.datetime64) -> np.datetime64:

@@ -14,13 +14,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
-from ocular.errors import ConfigError, DataError, UnknownNameError
+from ocular.errors import ConfigError, DataError, Parameter, UnknownNameError
 
 _log = logging.getLogger("ocular")
 
 # of purchases, beside those of the source, whose names are the user's
 CLIENT, PRODUCT = "ocular:client", "ocular:product"
 AMOUNTS = {part: f"ocular:{part}" for part in ("price", "quantity", "time")}
+
+# where values are not 0 and 1
+RATINGS = "pass ", Parameter("min_value"), " to turn ratings into positives"
 
 Locate = Callable[[int], str]  # row of a frame -> where the user finds it: "sales.csv, line 7"
 
@@ -51,9 +54,10 @@ class Columns:
             got = "no price column" if self.price is None else repr(self.currency)
             raise ConfigError(f"expected a currency of at most 8 characters, such as £ or EUR, with a price, got {got}")
         if self.min_value is not None and self.value is None:
-            raise ConfigError(f"expected a column to compare with min_value={self.min_value:g}; name it with value=")
+            given = Parameter("min_value", f"{self.min_value:g}")
+            raise ConfigError("expected a column to compare with ", given, "; name it with ", Parameter("value"))
         if self.min_value is not None and math.isnan(self.min_value):
-            raise ConfigError("expected a number as min_value, got nan")
+            raise ConfigError("expected a number as ", Parameter("min_value"), ", got nan")
 
     @property
     def names(self) -> list[str]:
@@ -108,7 +112,9 @@ def to_purchases(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -
         if not columns.drop_missing:
             raise DataError(
                 f"{_first(missing, locate)}: expected {columns.client!r} and {columns.product!r} in every row, "
-                f"got {missing.sum():,} without; fill them in, or pass drop_missing=True to leave them out"
+                f"got {missing.sum():,} without; fill them in, or pass ",
+                Parameter("drop_missing", True),
+                " to leave them out",
             )
         _log.info(
             "left out %s of %s rows without %r or %r",
@@ -149,12 +155,13 @@ def _first(wrong: pl.Series, locate: Locate) -> str:
     return locate(wrong.arg_true()[0])
 
 
-def _refuse(column: pl.Series, wrong: pl.Series, expected: str, remedy: str, locate: Locate) -> None:
-    """Raise at the first row where `wrong` is true."""
+def _refuse(column: pl.Series, wrong: pl.Series, expected: str, remedy: Sequence[Any] | str, locate: Locate) -> None:
+    """Raise at the first row where `wrong` is true; the remedy may be parts, some of them parameters."""
     if wrong.any():
         got = repr(column.filter(wrong)[0])
         got = got if len(got) <= 60 else got[:57] + "..."
-        raise DataError(f"{_first(wrong, locate)}: expected {expected} in column {column.name!r}, got {got}; {remedy}")
+        parts = [remedy] if isinstance(remedy, str) else remedy
+        raise DataError(f"{_first(wrong, locate)}: expected {expected} in column {column.name!r}, got {got}; ", *parts)
 
 
 def _clean(text: pl.Series) -> pl.Series:
@@ -248,7 +255,7 @@ def _positives(column: pl.Series, min_value: float | None, locate: Locate) -> pl
     _refuse(column, values.is_null(), "a value", "fill it in or take the row out", locate)
     if min_value is not None:
         return values >= min_value
-    _refuse(column, ~values.is_in([0.0, 1.0]), "0 or 1", "pass min_value= to turn ratings into positives", locate)
+    _refuse(column, ~values.is_in([0.0, 1.0]), "0 or 1", RATINGS, locate)
     return values == 1
 
 

@@ -38,7 +38,9 @@ class Outcomes(NamedTuple):
         return Outcomes(self.clients[chosen], self.confidences[chosen], self.hits[chosen])
 
 
-def calibrate(model: OCuLaR, *, share: float = SHARE, per_client: int = PER_CLIENT, seed: int = 0) -> Calibration:
+def calibrate(
+    model: OCuLaR, *, share: float = SHARE, per_client: int = PER_CLIENT, random_state: int = 0
+) -> Calibration:
     """
     Find out what the confidences of a fitted model are worth and keep it in `model.calibration_`.
 
@@ -47,7 +49,7 @@ def calibrate(model: OCuLaR, *, share: float = SHARE, per_client: int = PER_CLIE
     most = int(model.interactions_.by_user.degrees.max(initial=0))
     if int(share * most + 0.5) < 1 or most < 2:
         raise DataError(f"expected clients with enough purchases to hide {share:.0%} of them, got at most {most} each")
-    train, hidden = per_user_split(model.interactions_, share, seed)
+    train, hidden = per_user_split(model.interactions_, share, random_state)
     twin = _twin(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model itself has said so already
@@ -58,7 +60,7 @@ def calibrate(model: OCuLaR, *, share: float = SHARE, per_client: int = PER_CLIE
     found = fit_calibration(outcomes.confidences, outcomes.hits)
     before = measure_reliability(outcomes.confidences, outcomes.hits).error
     try:
-        after = cross_check(outcomes, seed)[1].error
+        after = cross_check(outcomes, random_state)[1].error
     except DataError:
         after = None  # too few to tell one half by the other
     model.calibration_ = replace(found, share=share, per_client=per_client, error_before=before, error_after=after)
@@ -85,9 +87,9 @@ def collect_outcomes(model: OCuLaR, hidden: Interactions, per_client: int = PER_
     )
 
 
-def cross_check(outcomes: Outcomes, seed: int = 0) -> tuple[Reliability, Reliability]:
+def cross_check(outcomes: Outcomes, random_state: int = 0) -> tuple[Reliability, Reliability]:
     """Reliability of the probabilities, and of hit rates where each half of the clients is told by the other half."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(random_state)
     half = rng.random(int(outcomes.clients.max(initial=0)) + 1) < 0.5
     rates = np.empty_like(outcomes.confidences)
     for side in (half[outcomes.clients], ~half[outcomes.clients]):

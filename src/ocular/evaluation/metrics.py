@@ -20,6 +20,7 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError, DataError
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
+from ocular.validation import check_whole
 
 USERS_AT_ONCE = 4096
 PER_USER = ("recall", "map", "ndcg", "precision")
@@ -133,12 +134,9 @@ def found(ids: NDArray[Any], truth: Adjacency, users: NDArray[Any]) -> NDArray[n
 
 def _cutoffs(M: int | Iterable[int]) -> tuple[int, ...]:
     given = list(M) if isinstance(M, Iterable) else [M]
-    for cutoff in given:
-        if not isinstance(cutoff, int | np.integer) or isinstance(cutoff, bool) or cutoff < 1:
-            raise ConfigError(f"expected M to be whole numbers of at least 1, got {cutoff!r}")
     if not given:
         raise ConfigError("expected at least one M, got none; the paper uses 50")
-    return tuple(sorted({int(cutoff) for cutoff in given}))
+    return tuple(sorted({check_whole(cutoff, "M", 1) for cutoff in given}))
 
 
 @njit(nogil=True, cache=True)

@@ -66,12 +66,12 @@ class Method:
         """With SETTINGS to choose from."""
         return cls(name, SETTINGS.get(name, ({},)))
 
-    def make(self, parameters: Parameters, seed: int) -> Any:
+    def make(self, parameters: Parameters, random_state: int) -> Any:
         """A model to be fitted; ConfigError or TypeError where a parameter makes no sense."""
         if self.name in BASELINES:
             model = BASELINES[self.name](**parameters)
-            return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
-        model = OCuLaR(**{"relative": self.name == "r-ocular", "random_state": seed, **parameters})
+            return model.set_params(random_state=random_state) if "random_state" in model.get_params() else model
+        model = OCuLaR(**{"relative": self.name == "r-ocular", "random_state": random_state, **parameters})
         model.config()  # refuses nonsense before any fit
         return model
 
@@ -163,7 +163,7 @@ def compare(
     tune: str = "validation",
     metric: str = "recall",
     M: int | Sequence[int] = 50,
-    seed: int = 0,
+    random_state: int = 0,
     report: Callable[[str], object] = lambda _: None,
 ) -> Comparison:
     """
@@ -175,8 +175,8 @@ def compare(
     """
     if not isinstance(instances, int) or instances < 1:
         raise ConfigError(f"expected a whole number of at least 1 instances, got {instances!r}")
-    splits = (random_split(history, test_share, seed + number) for number in range(instances))
-    return _compare(splits, methods, tune, metric, M, seed, report)
+    splits = (random_split(history, test_share, random_state + number) for number in range(instances))
+    return _compare(splits, methods, tune, metric, M, random_state, report)
 
 
 def backtest(
@@ -187,11 +187,11 @@ def backtest(
     tune: str = "none",
     metric: str = "recall",
     M: int | Sequence[int] = 50,
-    seed: int = 0,
+    random_state: int = 0,
     report: Callable[[str], object] = lambda _: None,
 ) -> Comparison:
     """What would have been recommended before a date, against what was first bought on or after it."""
-    return _compare([time_split(history, date)], methods, tune, metric, M, seed, report)
+    return _compare([time_split(history, date)], methods, tune, metric, M, random_state, report)
 
 
 def _compare(
@@ -200,23 +200,25 @@ def _compare(
     tune: str,
     metric: str,
     M: int | Sequence[int],
-    seed: int,
+    random_state: int,
     report: Callable[[str], object],
 ) -> Comparison:
     cutoffs = (M,) if isinstance(M, int) else tuple(M)
     named = Method if tune == "none" else Method.tunable
     chosen = [named(method) if isinstance(method, str) else method for method in methods]
-    _check(chosen, tune, metric, seed)
+    _check(chosen, tune, metric, random_state)
     parameters: dict[str, Parameters] = {}
     results: dict[str, Result] = {}
     for number, (train, test) in enumerate(splits):
         for method in chosen:
             if number == 0:
-                choice = random_split(train, VALIDATION_SHARE, seed) if tune == "validation" else Split(train, test)
-                parameters[method.name] = _tuned(method, choice, tune, metric, cutoffs[0], seed, report)
+                choice = (
+                    random_split(train, VALIDATION_SHARE, random_state) if tune == "validation" else Split(train, test)
+                )
+                parameters[method.name] = _tuned(method, choice, tune, metric, cutoffs[0], random_state, report)
                 results[method.name] = Result(method.name, parameters[method.name], [], [])
             result = results[method.name]
-            model, seconds = _fit(method.make(parameters[method.name], seed), train)
+            model, seconds = _fit(method.make(parameters[method.name], random_state), train)
             result.scores.append(measure(model, train, test, cutoffs))
             result.seconds.append(seconds)
             value = result.scores[-1].mean(metric, cutoffs[0])
@@ -224,7 +226,7 @@ def _compare(
     return Comparison(list(results.values()), tune, metric, cutoffs[0])
 
 
-def _check(methods: Sequence[Method], tune: str, metric: str, seed: int) -> None:
+def _check(methods: Sequence[Method], tune: str, metric: str, random_state: int) -> None:
     """Everything that can be refused, before anything is fitted."""
     if tune not in TUNING:
         raise ConfigError(f"expected tune to be one of {', '.join(TUNING)}, got {tune!r}")
@@ -236,19 +238,19 @@ def _check(methods: Sequence[Method], tune: str, metric: str, seed: int) -> None
     for method in methods:
         for parameters in method.settings:
             try:
-                method.make(parameters, seed)
+                method.make(parameters, random_state)
             except TypeError as error:
                 raise ConfigError(f"expected parameters of {method.name}, got {dict(parameters)} ({error})") from error
 
 
 def _tuned(
-    method: Method, split: Split, tune: str, metric: str, M: int, seed: int, report: Callable[[str], object]
+    method: Method, split: Split, tune: str, metric: str, M: int, random_state: int, report: Callable[[str], object]
 ) -> Parameters:
     if tune == "none" or len(method.settings) == 1:
         return method.settings[0]
     values = []
     for parameters in method.settings:
-        model, _ = _fit(method.make(parameters, seed), split.train)
+        model, _ = _fit(method.make(parameters, random_state), split.train)
         values.append(measure(model, split.train, split.test, M).mean(metric, M))
         report(f"tuning {method.name} {dict(parameters)}: {metric}@{M} {values[-1]:.4f}")
     return method.settings[int(np.argmax(values))]

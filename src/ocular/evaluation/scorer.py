@@ -29,12 +29,12 @@ class recall_scorer:  # noqa: N801  called like a function
     M: int = 50
     metric: str = "recall"
     hidden: float = 0.25
-    seed: int = 0
+    random_state: int = 0
 
     def __call__(self, model: OCuLaR, X: Any, y: Any = None) -> float:  # noqa: ARG002  scikit-learn's signature
         clients = Interactions.from_matrix(X, min_value=model.min_value)
-        known, hidden = per_user_split(clients, self.hidden, self.seed)
-        settings = Settings(self.metric, self.M, 1, self.seed)
+        known, hidden = per_user_split(clients, self.hidden, self.random_state)
+        settings = Settings(self.metric, self.M, 1, self.random_state)
         return measure(_NewClients(model), known, hidden, settings.M).mean(settings.metric, settings.M)
 
 

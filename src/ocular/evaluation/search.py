@@ -33,9 +33,10 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ClusterError, ConfigError, FitError, OcularError
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
-from ocular.evaluation.trial import Bench, Point, Score, Settings, Task, begin_worker, run_in_worker, whole
+from ocular.evaluation.trial import Bench, Point, Score, Settings, Task, begin_worker, run_in_worker
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
+from ocular.validation import check_whole
 from ocular.version import __version__
 
 __all__ = ["Grid", "Point", "Row", "SearchResult", "recall_scorer", "search"]
@@ -138,7 +139,7 @@ def search(
     folds: int = 5,
     strategy: str = "grid",
     n_points: int | None = None,
-    seed: int = 0,
+    random_state: int = 0,
     n_jobs: int = 1,
     devices: Sequence[str] | None = None,
     results: Path | None = None,
@@ -157,12 +158,12 @@ def search(
     n_jobs: a process for each, one point at a time on it; `workers` runs the fits elsewhere. `results` is the file to
     go on from. A point that can not be fitted is told at the end, when all others are measured.
     """
-    settings = Settings(metric, M, folds, seed, warm_start)
-    points = _draw(grid.points(), strategy, n_points, seed)
+    settings = Settings(metric, M, folds, random_state, warm_start)
+    points = _draw(grid.points(), strategy, n_points, random_state)
     if strategy == "halving" and folds < 2:
         raise ConfigError(f"expected at least 2 folds to halve by, got {folds}; use 5")
     history = history if isinstance(history, Interactions) else Interactions.from_matrix(history)
-    n_jobs = whole(n_jobs, "the number of jobs", 1)
+    n_jobs = check_whole(n_jobs, "n_jobs", 1)
     if devices is not None and (n_jobs > 1 or len(devices) == 0):
         raise ConfigError(f"expected either jobs or a list of devices, got {n_jobs} jobs and {len(devices)} devices")
     devices = ["cpu"] * n_jobs if devices is None else [find_device(device) for device in devices]
@@ -195,7 +196,7 @@ def search(
     return SearchResult(metric, settings.M, settings.folds, strategy, tuple(rows[point] for point in points))
 
 
-def _draw(points: list[Point], strategy: str, n_points: int | None, seed: int) -> list[Point]:
+def _draw(points: list[Point], strategy: str, n_points: int | None, random_state: int) -> list[Point]:
     if strategy not in STRATEGIES:
         raise ConfigError(f"expected a strategy of {', '.join(STRATEGIES)}, got {strategy!r}")
     if (strategy == "random" and n_points is None) or (strategy == "grid" and n_points is not None):
@@ -203,8 +204,8 @@ def _draw(points: list[Point], strategy: str, n_points: int | None, seed: int) -
         raise ConfigError(f"expected {wanted} with the strategy {strategy}, got {n_points}")
     if n_points is None:
         return points
-    most = whole(n_points, "the number of points", 1)
-    chosen = np.random.default_rng(seed).permutation(len(points))[:most]
+    most = check_whole(n_points, "n_points", 1)
+    chosen = np.random.default_rng(random_state).permutation(len(points))[:most]
     return [points[at] for at in sorted(chosen.tolist())]
 
 

@@ -27,6 +27,7 @@ from ocular.evaluation.metrics import PER_USER, measure
 from ocular.model import OCuLaR
 from ocular.solver.config import FitConfig
 from ocular.storage import write_file
+from ocular.validation import check_whole
 
 TEST_SHARE = 0.25  # of a single split
 
@@ -65,20 +66,14 @@ class Settings:
     metric: str
     M: int
     folds: int
-    seed: int
+    random_state: int
     warm_start: bool = False
 
     def __post_init__(self) -> None:
         if self.metric not in PER_USER:
             raise ConfigError(f"expected a metric of {', '.join(PER_USER)}, got {self.metric!r}")
-        for name, least in (("M", 1), ("folds", 1), ("seed", 0)):
-            object.__setattr__(self, name, whole(getattr(self, name), name, least))
-
-
-def whole(value: object, name: str, least: int) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"expected {name} to be a whole number of at least {least}, got {value!r}")
-    return int(value)
+        for name, least in (("M", 1), ("folds", 1), ("random_state", 0)):
+            object.__setattr__(self, name, check_whole(getattr(self, name), name, least))
 
 
 class Task(NamedTuple):
@@ -139,7 +134,7 @@ class Bench:
             with np.load(start, allow_pickle=False) as arrays:
                 init = arrays["users"], arrays["items"]
         model = OCuLaR(
-            **asdict(task.point), init=init, random_state=self.settings.seed, n_threads=1, device=self._device
+            **asdict(task.point), init=init, random_state=self.settings.random_state, n_threads=1, device=self._device
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -158,10 +153,10 @@ class Bench:
         return Score(float(each.mean()), spread, time.perf_counter() - begun)
 
     def _splits(self, fold: int) -> Split:
-        folds, seed = self.settings.folds, self.settings.seed
+        folds, random_state = self.settings.folds, self.settings.random_state
         if folds == 1:
-            return random_split(self.history, TEST_SHARE, seed)
-        return next(islice(k_fold(self.history, folds, seed), fold, None))
+            return random_split(self.history, TEST_SHARE, random_state)
+        return next(islice(k_fold(self.history, folds, random_state), fold, None))
 
 
 _bench: Bench  # of a worker process

@@ -32,6 +32,7 @@ from ocular.plots.drawing import (
 )
 from ocular.plots.ordering import Arrangement, Group, arrange
 from ocular.storage import write_file
+from ocular.validation import check_whole
 
 # isort: split
 # after drawing.py, which says what to install where matplotlib is missing
@@ -296,6 +297,4 @@ def _given(ids: ArrayLike | None, name: str, otherwise: NDArray[np.int64]) -> ND
 
 
 def _count(value: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= READABLE:
-        raise ConfigError(f"expected {name} to be a whole number from 1 to {READABLE}, got {value!r}")
-    return int(value)
+    return check_whole(value, name, 1, READABLE)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
-from ocular.errors import ConfigError
+from ocular.validation import check_choice, check_flag, check_number, check_whole
 
 LANES = 16  # factor columns are padded with zeros to a multiple of this, so that vector loops have no scalar tail
 BIAS_COLUMN = 0.1  # what the other side holds in a bias's column: about the size of a membership, so one step fits both
@@ -42,43 +41,27 @@ class FitConfig:
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        whole, number = self._whole, self._number
+        whole, number = self._check(check_whole), self._check(check_number)
         whole("n_coclusters", 1)
         whole("max_iter", 1)
         if self.n_threads is not None:
             whole("n_threads", 1)
         if self.seed is not None:
-            whole("seed", 0)
-        number("regularization", "of at least 0, at most 1e12", lambda x: 0 <= x <= 1e12)
-        number("tol", "of at least 0", lambda x: x >= 0)
-        number("background", "between 1e-12 and 1", lambda x: 1e-12 <= x <= 1)
-        number("beta", "from 0.01 to 0.99", lambda x: 0.01 <= x <= 0.99)
-        number("sigma", "from 0.0001 to 0.99", lambda x: 0.0001 <= x <= 0.99)
+            whole("seed")
+        number("regularization", 0, 1e12)
+        number("tol", 0)
+        number("background", 1e-12, 1)
+        number("beta", 0.01, 0.99)
+        number("sigma", 0.0001, 0.99)
         for name in ("relative", "bias"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ConfigError(f"expected {name} to be True or False, got {getattr(self, name)!r}")
-            object.__setattr__(self, name, bool(getattr(self, name)))
-        self._choice("line_search", LINE_SEARCHES)
+            self._check(check_flag)(name)
+        check_choice(self.line_search, "line_search", LINE_SEARCHES)
         if not str(self.init).startswith(GIVEN):
-            self._choice("init", INITS)
+            check_choice(self.init, "init", INITS)
 
-    def _whole(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"expected {name} to be a whole number of at least {least}, got {value!r}")
-        object.__setattr__(self, name, int(value))  # no NumPy numbers: they do not fit into JSON
-
-    def _number(self, name: str, expected: str, good: Callable[[float], bool]) -> None:
-        value = getattr(self, name)
-        known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not known or not math.isfinite(value) or not good(value):
-            raise ConfigError(f"expected {name} to be a number {expected}, got {value!r}")
-        object.__setattr__(self, name, float(value))
-
-    def _choice(self, name: str, choices: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ConfigError(f"expected {name} to be one of {', '.join(choices)}, got {value!r}")
+    def _check(self, check: Callable[..., Any]) -> Callable[..., None]:
+        """Return what puts a checked value in place of the one given: no NumPy numbers, which do not fit into JSON."""
+        return lambda name, *limits: object.__setattr__(self, name, check(getattr(self, name), name, *limits))
 
     @property
     def width(self) -> int:

@@ -13,7 +13,8 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError
 from ocular.storage import write_table
 from ocular.synthetic import names
-from ocular.synthetic.sampling import Floats, Ints, Mask, check_whole, draw_rows, generator
+from ocular.synthetic.sampling import Floats, Ints, Mask, draw_rows
+from ocular.validation import check_whole, random_generator
 
 FIRST_DAY = np.datetime64("2022-01-03")  # a Monday
 N_DAYS = 1090  # to a Friday, so that moving a date off the weekend never leaves the period
@@ -64,7 +65,7 @@ class _Products(NamedTuple):
     popularity: Floats  # how often it is bought outside of any pattern
 
 
-def b2b(n_clients: int = 2000, n_products: int = 300, *, n_patterns: int | None = None, seed: int = 0) -> B2B:
+def b2b(n_clients: int = 2000, n_products: int = 300, *, n_patterns: int | None = None, random_state: int = 0) -> B2B:
     """
     Companies that buy from an information technology vendor: names, attributes, prices, dates and buying patterns.
 
@@ -72,12 +73,12 @@ def b2b(n_clients: int = 2000, n_products: int = 300, *, n_patterns: int | None 
     bought outside of them goes by popularity. The price of a purchase is that of one unit. The default number of
     patterns grows with the square root of the number of products, and so does their size.
     """
-    check_whole(1, names.MAX_CLIENTS, n_clients=n_clients)
+    check_whole(n_clients, "n_clients", 1, names.MAX_CLIENTS)
     catalog = names.catalog()
-    check_whole(1, len(catalog.names), n_products=n_products)
+    check_whole(n_products, "n_products", 1, len(catalog.names))
     n_patterns = max(1, round(1.2 * np.sqrt(n_products))) if n_patterns is None else n_patterns
-    check_whole(1, n_products, n_patterns=n_patterns)
-    rng = generator(seed)
+    check_whole(n_patterns, "n_patterns", 1, n_products)
+    rng = random_generator(random_state)
     clients = _draw_clients(rng, n_clients)
     products = _draw_products(rng, catalog, n_products)
     rows, columns, patterns = _draw_patterns(rng, clients, products, n_patterns)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError
-from ocular.synthetic.sampling import Floats, Ints, Mask, check_whole, draw_cells, draw_rows, generator
+from ocular.synthetic.sampling import Floats, Ints, Mask, draw_cells, draw_rows
+from ocular.validation import check_whole, random_generator
 
 
 class Planted(NamedTuple):
@@ -29,7 +30,7 @@ def planted(
     overlap: float = 0.5,
     density: float = 0.9,
     noise: float = 0.0,
-    seed: int = 0,
+    random_state: int = 0,
 ) -> Planted:
     """
     Overlapping co-clusters: positives with probability `density` inside each, with probability `noise` elsewhere.
@@ -37,17 +38,18 @@ def planted(
     The co-clusters share out all users and all items, and each then takes further ones at random. `overlap` says how
     many: 0 is a partition, 1 makes every co-cluster twice as large. Or give the sizes: `users_per` and `items_per`.
     """
-    check_whole(1, None, n_users=n_users, n_items=n_items, n_coclusters=n_coclusters)
+    for name, number in (("n_users", n_users), ("n_items", n_items), ("n_coclusters", n_coclusters)):
+        check_whole(number, name, 1)
     for name, share in (("density", density), ("noise", noise)):
         if not 0 <= share <= 1:
             raise ConfigError(f"expected {name} to be a probability from 0 to 1, got {share:g}")
     if users_per is not None:
-        check_whole(1, n_users, users_per=users_per)
+        check_whole(users_per, "users_per", 1, n_users)
     if items_per is not None:
-        check_whole(1, n_items, items_per=items_per)
+        check_whole(items_per, "items_per", 1, n_items)
     if not overlap >= 0:
         raise ConfigError(f"expected overlap of at least 0, got {overlap:g}; 0 is a partition")
-    rng = generator(seed)
+    rng = random_generator(random_state)
     rows = _memberships(rng, n_users, n_coclusters, users_per, overlap)
     columns = _memberships(rng, n_items, n_coclusters, items_per, overlap)
     found = [_noise(rng, rows, columns, noise)]
@@ -83,11 +85,12 @@ def _noise(rng: np.random.Generator, rows: Mask, columns: Mask, share: float) ->
     return u[~inside], i[~inside]
 
 
-def skewed(n_users: int, n_items: int, n_pairs: int, *, seed: int = 0) -> Interactions:
+def skewed(n_users: int, n_items: int, n_pairs: int, *, random_state: int = 0) -> Interactions:
     """Exactly `n_pairs` random pairs; the activity of users and the popularity of items follow power laws."""
-    check_whole(1, None, n_users=n_users, n_items=n_items)
-    check_whole(1, max(1, n_users * n_items // 2), n_pairs=n_pairs)
-    rng = generator(seed)
+    check_whole(n_users, "n_users", 1)
+    check_whole(n_items, "n_items", 1)
+    check_whole(n_pairs, "n_pairs", 1, max(1, n_users * n_items // 2))
+    rng = random_generator(random_state)
     activity, popularity = _power_law(n_users, 0.5), _power_law(n_items, 0.7)
     scale = _scale(activity, popularity, n_pairs + 0.002 * n_pairs + 4 * np.sqrt(n_pairs))
     activity, popularity = rng.permutation(activity), rng.permutation(popularity)

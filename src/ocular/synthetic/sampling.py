@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ocular.errors import ConfigError
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 DRAWS_AT_ONCE = 4_000_000
-
-
-def generator(seed: int) -> np.random.Generator:
-    """The random numbers of a seed, a whole number that is not negative."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"expected seed to be a whole number from 0, got {seed!r}")
-    return np.random.default_rng(int(seed))
 
 
 def draw_cells(rng: np.random.Generator, n_cells: int, share: float) -> Ints:
@@ -56,11 +47,3 @@ def draw_rows(rng: np.random.Generator, rates: Floats, popularity: Floats) -> tu
         indices[filled : filled + len(code)] = code % n_items
         filled, start = filled + len(code), end
     return np.concatenate([[0], np.cumsum(degrees)]), indices[:filled]
-
-
-def check_whole(low: int, high: int | None, **given: int) -> None:
-    for name, value in given.items():
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or value < low or (high is not None and value > high):
-            limits = f"of at least {low}" if high is None else f"from {low} to {high:,}"
-            raise ConfigError(f"expected {name} to be a whole number {limits}, got {value!r}")

@@ -19,7 +19,7 @@ SWEEPS = 40
 
 @pytest.fixture(scope="module")
 def truth() -> Planted:
-    return planted(80, 60, 4, overlap=0.0, density=0.9, seed=3)
+    return planted(80, 60, 4, overlap=0.0, density=0.9, random_state=3)
 
 
 def trapped(truth: Planted, config: FitConfig) -> tuple[State, float, CpuBackend]:
@@ -103,7 +103,7 @@ def test_the_state_is_that_of_the_backend(truth: Planted) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"bias": True}])
 def test_a_larger_start_is_repaired_to_the_same_bytes_by_any_number_of_threads(changes: dict[str, bool]) -> None:
-    market = planted(1200, 600, 25, overlap=0.3, density=0.9, noise=0.01, seed=0)
+    market = planted(1200, 600, 25, overlap=0.3, density=0.9, noise=0.01, random_state=0)
     assert SMALL < market.interactions.nnz * 25 <= REPAIRABLE
     one, three = (
         initial_state(market.interactions, FitConfig(25, 3.0, seed=0, n_threads=n, **changes)) for n in (1, 3)
@@ -125,7 +125,7 @@ def test_planted_coclusters_come_back_where_one_start_fails() -> None:
 
     from ocular import OCuLaR
 
-    market = planted(1000, 500, 20, overlap=0.0, density=0.9, noise=0.01, seed=0)
+    market = planted(1000, 500, 20, overlap=0.0, density=0.9, noise=0.01, random_state=0)
     scores = {
         init: consensus_score(
             OCuLaR(20, 3.0, init=init, random_state=0, max_iter=300).fit(market.interactions).biclusters_,

@@ -15,7 +15,7 @@ from ocular.synthetic import skewed
 
 @pytest.mark.parametrize("K", [1, 30, 500])
 def test_rows_are_sparse_and_expect_their_share(K: int) -> None:
-    data = skewed(300, 200, 3000, seed=2)
+    data = skewed(300, 200, 3000, random_state=2)
     users, items = seed_rows(LocalPositives(data, 1), FitConfig(K, seed=0))
     for rows, side in ((users, data.by_user), (items, data.by_item)):
         sizes = np.diff(rows.indptr)
@@ -53,7 +53,7 @@ def test_the_smallest_data(matrix: list[list[int]]) -> None:
 
 
 def test_the_usual_start_is_this_one_where_purchases_are_few() -> None:
-    few, many = skewed(8000, 6000, 60_000, seed=0), skewed(1500, 1000, 60_000, seed=0)
+    few, many = skewed(8000, 6000, 60_000, random_state=0), skewed(1500, 1000, 60_000, random_state=0)
     config = FitConfig(500, seed=0)
     assert not isinstance(initial_state(few, config).user_factors, np.ndarray)
     assert isinstance(initial_state(many, config).user_factors, np.ndarray)

@@ -1,0 +1,18 @@
+"""The statuses that a seller gives to a recommendation, shared by the application and the evaluation."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """What a seller says of a recommendation."""
+
+    PURSUING = "pursuing"
+    NOT_A_FIT = "not a fit"
+    WON = "won"
+    LOST = "lost"
+
+
+CLOSED = frozenset({Status.NOT_A_FIT, Status.WON, Status.LOST})  # nothing more is to be done
+TAKEN_UP = frozenset({Status.PURSUING, Status.WON})  # as an evaluation counts them; the others were refused
