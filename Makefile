@@ -1,25 +1,36 @@
 # make demo   fit the embedded sample, show recommendations with their reasons, write reports with pictures, and serve
 #             the application on this machine; SERVE=0 stops before that, PORT=8123 takes another port than 8000
 # make test   lint and the whole test suite
-# Both set up .venv first; they need Python 3.11 or later, git and make.
+# Both set up .venv first; they need Python 3.11 or later, git and make. PYTHON=python3.13 takes another interpreter.
+# make test-all   the tests on every Python from 3.11 to 3.14 that this machine has, one after the other
 
-.PHONY: demo test lint bench clean
-BIN := .venv/bin
+.PHONY: demo test test-all lint bench dist clean
+VENV ?= .venv
+BIN := $(VENV)/bin
+export VENV
 
-demo: .venv/.demo
+demo: $(VENV)/.demo
 	$(BIN)/ocular demo -o demo $(if $(filter 0,$(SERVE)),,--serve $(if $(PORT),--port $(PORT)))
 
+# groups of tests that share a server or a long set-up stay in one process: tests/conftest.py
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-lint: .venv/.test
+test-all:
+	scripts/test-all
+
+# wheel and sdist, each installed into an empty environment where the demo runs
+dist: $(VENV)/.test
+	scripts/check-dist
+
+lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p ocular
 	$(BIN)/lint-imports --no-cache
 
 # the short form: start-up times and a small fit; with OCULAR_DATA=DIR the comparisons on public data too
-bench: .venv/.test
+bench: $(VENV)/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/scaling.py --quick
 	$(BIN)/python benchmarks/recovery.py --quick
@@ -31,12 +42,12 @@ bench: .venv/.test
 	else echo "set OCULAR_DATA=DIR for the comparisons with other libraries on public data"; fi
 
 clean:
-	rm -rf .venv .tools demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-* .tools dist demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.venv/.demo: pyproject.toml uv.lock scripts/setup
+$(VENV)/.demo: pyproject.toml uv.lock scripts/setup
 	scripts/setup demo
 	@touch $@
 
-.venv/.test: pyproject.toml uv.lock scripts/setup
+$(VENV)/.test: pyproject.toml uv.lock scripts/setup
 	scripts/setup test
-	@touch $@ .venv/.demo
+	@touch $@ $(VENV)/.demo

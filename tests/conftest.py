@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ocular import Interactions, OCuLaR
 from ocular.synthetic import Planted, planted
+
+# Tests that run for minutes come first, so that the other processes have the rest to do meanwhile. Each folder or file
+# is a group, and a group stays in one process: Spark, PostgreSQL, the browser and Warp's kernels are started once.
+SLOW_GROUPS = ("spark", "web/test_crash.py", "web/test_browser.py", "solver/test_gpu.py", "web/test_api.py")
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=lambda item: _rank(_group(item)))  # stable: files stay in their order
+
+
+def _group(item: pytest.Item) -> str:
+    path = item.path.relative_to(TESTS)
+    return path.parts[0] if path.parts[0] in SLOW_GROUPS else path.as_posix()
+
+
+def _rank(group: str) -> int:
+    return SLOW_GROUPS.index(group) if group in SLOW_GROUPS else len(SLOW_GROUPS)
 
 
 @pytest.fixture(scope="session")
