@@ -49,8 +49,8 @@ def named(*reasons: Reason, **changes: Any) -> Explanation:
     return explanation(*reasons, **{"interactions": NAMED, "user": 0, "item": 4} | changes)
 
 
-FIRST = Reason(0, 1.2, owned_items=[2, 1, 3], similar_users=[5, 4], group=3)
-SECOND = Reason(2, 0.6, owned_items=[5, 8], similar_users=[9, 7, 8, 11, 1], group=17)
+FIRST = Reason(0, 1.2, owned_items=[2, 1, 3], similar_users=[5, 4], other_users=[0])
+SECOND = Reason(2, 0.6, owned_items=[5, 8], similar_users=[9, 7, 8, 11, 1], other_users=[0] * 12)
 
 
 def test_the_sentence_of_the_paper() -> None:
@@ -64,7 +64,7 @@ def test_the_sentence_of_the_paper() -> None:
 
 
 def test_names_counts_and_notes() -> None:
-    reason = Reason(0, 0.9, owned_items=[0, 1, 2, 3], similar_users=[1, 2, 3, 4], group=1234)
+    reason = Reason(0, 0.9, owned_items=[0, 1, 2, 3], similar_users=[1, 2, 3, 4], other_users=[0] * 1230)
     weak = [Reason(c, 0.05, owned_items=[c], similar_users=[c]) for c in (1, 2)]
     priced = named(
         reason,
@@ -87,7 +87,7 @@ def test_names_counts_and_notes() -> None:
 
 
 def test_one_client_is_not_clients() -> None:
-    only = named(Reason(0, 0.9, owned_items=[0], similar_users=[1], group=1)).text()
+    only = named(Reason(0, 0.9, owned_items=[0], similar_users=[1])).text()
     assert "1 of the 1 clients" not in only
 
 
@@ -100,7 +100,7 @@ def test_at_most_so_many_reasons_are_written() -> None:
 
 
 def test_an_owned_item_is_said_to_be_bought() -> None:
-    assert named(Reason(0, 1.0, owned_items=[0], similar_users=[1, 2], group=5), owned=True).text() == (
+    assert named(Reason(0, 1.0, owned_items=[0], similar_users=[1, 2], other_users=[3, 3, 3]), owned=True).text() == (
         "Acme has bought sail already; the model gives that a confidence of 0.83 because:\n"
         "- Acme has purchased nut. Clients with similar purchase history (e.g., Bolt & Co and Corda) also bought sail "
         "(2 of the 5 clients in this group)."
@@ -134,7 +134,7 @@ def test_a_price_that_is_not_known_is_said_to_be() -> None:
 
 
 def test_a_new_client() -> None:
-    lines = named(Reason(0, 1.0, owned_items=[0], similar_users=[0], group=2), user=None).text().splitlines()
+    lines = named(Reason(0, 1.0, owned_items=[0], similar_users=[0], other_users=[1]), user=None).text().splitlines()
     assert lines[0] == "sail is recommended to the client with confidence 0.83 because:"
     assert lines[1].startswith("- The client has purchased nut. Clients with similar purchase history (e.g., Acme)")
 
@@ -209,7 +209,7 @@ def nasty() -> Explanation:
     n = len(NASTY)
     history = Interactions.from_pairs([0], [0], user_labels=NASTY, item_labels=[*NASTY[1:], NASTY[0]])
     reasons = [
-        Reason(c, 1.0, [c * 3 % n, (c * 3 + 1) % n, (c * 3 + 2) % n], [(c * 3 + k) % n for k in range(3)], group=9)
+        Reason(c, 1.0, [c * 3 % n, (c * 3 + 1) % n, (c * 3 + 2) % n], [(c * 3 + k) % n for k in range(3)], [0] * 6)
         for c in range(5)
     ]
     return Explanation(
@@ -219,7 +219,7 @@ def nasty() -> Explanation:
 
 
 def test_html_has_no_foreign_tags(nasty: Explanation) -> None:
-    seen = Tags(nasty.to_html(most=5))
+    seen = Tags(nasty.to_html(max_reasons=5))
     assert seen.tags == {"div", "p", "ul", "li", "bdi"}
     assert seen.attributes == [("class", "ocular-explanation")]
     assert seen.depth == 0
@@ -228,19 +228,19 @@ def test_html_has_no_foreign_tags(nasty: Explanation) -> None:
 
 
 def test_text_has_one_line_a_sentence(nasty: Explanation) -> None:
-    lines = nasty.text(most=5).splitlines()
+    lines = nasty.text(max_reasons=5).splitlines()
     assert len(lines) == 1 + 5 + 1
     assert all(line.startswith("- ") for line in lines[1:6])
-    assert "\u2068שלום בע״מ\u2069" in nasty.text(most=5)
-    assert "\u2068שלום בע״מ\u2069" in nasty.to_markdown(most=5)
-    assert "<bdi>שלום בע״מ</bdi>" in nasty.to_html(most=5)
+    assert "\u2068שלום בע״מ\u2069" in nasty.text(max_reasons=5)
+    assert "\u2068שלום בע״מ\u2069" in nasty.to_markdown(max_reasons=5)
+    assert "<bdi>שלום בע״מ</bdi>" in nasty.to_html(max_reasons=5)
 
 
 @pytest.mark.parametrize("name", NASTY)
 def test_markdown_shows_names_and_nothing_else(name: str) -> None:
     history = Interactions.from_pairs([0], [0], user_labels=[name, "B"], item_labels=[name, "other"])
     told = Explanation(
-        0, 0, 0.5, [Reason(0, 1.0, [0, 1], [0, 1], 2)], owned=False, interactions=history,
+        0, 0, 0.5, [Reason(0, 1.0, [0, 1], [0, 1])], owned=False, interactions=history,
         client_items=np.array([1], dtype=np.int32),
     )  # fmt: skip
     written = told.to_markdown()

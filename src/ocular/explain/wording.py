@@ -23,32 +23,32 @@ class Rationale(NamedTuple):
     notes: list[str]
 
 
-def text(explanation: Explanation, most: int, show_clients: bool) -> str:
-    said = _say(explanation, most, show_clients, isolated)
+def text(explanation: Explanation, max_reasons: int, show_clients: bool) -> str:
+    said = _say(explanation, max_reasons, show_clients, isolated)
     return "\n".join([said.head, *(f"- {point}" for point in said.points), *said.notes])
 
 
-def markdown(explanation: Explanation, most: int, show_clients: bool) -> str:
-    said = _say(explanation, most, show_clients, _for_markdown)
+def markdown(explanation: Explanation, max_reasons: int, show_clients: bool) -> str:
+    said = _say(explanation, max_reasons, show_clients, _for_markdown)
     notes = (_escape_markdown(note) for note in said.notes)
     return "\n\n".join(part for part in (said.head, "\n".join(f"- {p}" for p in said.points), *notes) if part)
 
 
-def html(explanation: Explanation, most: int, show_clients: bool) -> str:
-    said = _say(explanation, most, show_clients, _for_html)
+def html(explanation: Explanation, max_reasons: int, show_clients: bool) -> str:
+    said = _say(explanation, max_reasons, show_clients, _for_html)
     points = "".join(f"<li>{point}</li>" for point in said.points)
     notes = "".join(f"<p>{markup.escape(note)}</p>" for note in said.notes)
     return f'<div class="ocular-explanation"><p>{said.head}</p>{f"<ul>{points}</ul>" if points else ""}{notes}</div>'
 
 
-def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) -> Rationale:
+def _say(explanation: Explanation, max_reasons: int, show_clients: bool, write: Write) -> Rationale:
     client, product = write(client_name(explanation.client)), write(product_name(explanation.product))
     first = write("The client") if explanation.user is None else client  # at the start of a sentence
     bought = f"{first} has bought {product} already"
     confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
     supposing = _supposition(explanation, client, write)
-    case = explanation.case(most)
-    if not case.told:
+    summary = explanation.summary(max_reasons)
+    if not summary.shown_reasons:
         known = f"{bought}, with a confidence of {confidence}"
         if not explanation.owned:
             known = f"{product} has a confidence of {confidence} for {client}"
@@ -63,13 +63,13 @@ def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) 
         head = f"{bought}; the model gives that a confidence of {confidence}"
     points = [
         f"{f'Moreover, {client}' if n else first} has purchased {_evidence(explanation, reason, show_clients, write)}"
-        for n, reason in enumerate(case.told)
+        for n, reason in enumerate(summary.shown_reasons)
     ]
-    if case.left_out:
-        left = "1 weaker reason is" if case.left_out == 1 else f"{case.left_out} weaker reasons are"
-        points.append(f"{left} left out: {case.left_out_share:.0%} of the case.")
-    if case.rest_share >= 0.1:
-        points.append(f"Popularity and background make {case.rest_share:.0%} of the case.")
+    if summary.n_hidden:
+        left = "1 weaker reason is" if summary.n_hidden == 1 else f"{summary.n_hidden} weaker reasons are"
+        points.append(f"{left} left out: {summary.hidden_share:.0%} of the case.")
+    if summary.rest_share >= 0.1:
+        points.append(f"Popularity and background make {summary.rest_share:.0%} of the case.")
     return Rationale(f"{supposing}{head} because:", points, _notes(explanation))
 
 

@@ -144,13 +144,13 @@ def plot_evidence(
     colors, data = theme_named(theme), explanation.interactions
     client = short_name(client_name(explanation.client), 40)
     item_name = short_name(product_name(explanation.product), 40)
-    case = explanation.case()
-    verb = "bought by" if explanation.owned else "recommended to" if case.told else "for"
+    summary = explanation.summary()
+    verb = "bought by" if explanation.owned else "recommended to" if summary.shown_reasons else "for"
     title = f"{item_name}\n{verb} {client} · confidence {explanation.confidence:.2f}"
-    if not case.told:
+    if not summary.shown_reasons:
         return sentence(f"{title}\nThe model has no co-cluster to name as the reason.", colors)
-    items = _shares([reason.owned_items for reason in case.told], _count(most_items, "most_items"))
-    clients = _shares([reason.similar_users for reason in case.told], _count(most_clients, "most_clients"))
+    items = _shares([reason.owned_items for reason in summary.shown_reasons], _count(most_items, "most_items"))
+    clients = _shares([reason.similar_users for reason in summary.shown_reasons], _count(most_clients, "most_clients"))
     shown = [user for group in clients for user in group]
     rows = [short_name(data.user_labels[u]) if show_clients else f"client {_letters(n)}" for n, u in enumerate(shown)]
     columns = [short_name(data.item_labels[i]) for group in items for i in group]
@@ -164,7 +164,7 @@ def plot_evidence(
     axes.axhspan(len(rows) - 0.5, len(rows) + 0.5, color=colors.accent, alpha=0.12, lw=0, zorder=0.5)
     for label in (axes.get_yticklabels()[-1], axes.get_xticklabels()[-1]):
         label.set(fontweight="bold", color=colors.accent)
-    parts = [100 * reason.contribution / case.affinity for reason in case.told]
+    parts = [100 * reason.contribution / summary.affinity for reason in summary.shown_reasons]
     _brackets(axes, [len(ids) for ids in items], [len(ids) for ids in clients], [f"{p:.0f} %" for p in parts], colors)
     rest = round(100 - sum(parts))
     note = "\n\nfilled: has the product" + (f"; {rest} % of the case is not shown" if rest else "")
