@@ -131,7 +131,7 @@ class CoClusters(list[CoCluster]):
                 (0, "client", c.users, c.user_strengths), (1, "product", c.items, c.item_strengths)
             )
         ]  # fmt: skip
-        schema = {"cocluster": pl.Int64, "side": pl.String, "key": keys[0].dtype, "name": pl.String,
+        schema: dict[str, Any] = {"cocluster": pl.Int64, "side": pl.String, "key": keys[0].dtype, "name": pl.String,
                   "strength": pl.Float32}  # fmt: skip
         return data.native(pl.concat(parts) if parts else pl.DataFrame(schema=schema))
 
