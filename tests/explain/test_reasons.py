@@ -282,3 +282,12 @@ def test_a_dict_is_ready_for_json_and_has_the_names(which: str, request: pytest.
         assert said["similar_users"] == history.user_labels[reason.similar_users].tolist()
         assert (said["bought_by"], said["group"]) == (len(reason.similar_users), reason.group)
         assert (said["kind"], said["rate"], said["base_rate"]) == ("pattern", reason.rate, reason.base_rate)
+
+
+def test_reasons_and_explanations_print_short(model: OCuLaR) -> None:
+    explanation = model.explain(3, int(model.recommend(3, N=1)[0][0]))
+    confidence = f"confidence {explanation.confidence:.2g}, {len(explanation.reasons)} reasons)"
+    assert repr(explanation) == f"Explanation({explanation.product!r} for 'Client 3 GmbH', {confidence}"
+    assert repr(Reason(7, 0.25, [1, 2], [3], [4, 5])) == (
+        "Reason(pattern 7, contribution 0.25, 2 owned items, 1 of 3 users bought it)"
+    )

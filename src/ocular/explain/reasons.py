@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.coclusters import Members
+from ocular.explain.counting import count_in_common, jaccard, split_buyers
 from ocular.explain.price import PriceEstimate
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ MAX_NAMES = 50  # of each kind that a reason lists as JSON: a group may have tho
 PATTERN = "pattern"  # the kind of a reason: a co-cluster
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reason:
     """What one co-cluster adds to the affinity of a user and an item, with the clients who bear it out."""
 
@@ -36,6 +36,10 @@ class Reason:
     other_users: list[int] = field(default_factory=list)  # the group's users who did not, most in common first
     base_rate: float = 0.0  # share of all other users who bought the item
     kind: str = PATTERN
+
+    def __repr__(self) -> str:  # the lists may have thousands of entries
+        evidence = f"{len(self.owned_items)} owned items, {len(self.similar_users)} of {self.group} users bought it"
+        return f"Reason({self.kind} {self.cocluster}, contribution {self.contribution:.3g}, {evidence})"
 
     @property
     def group(self) -> int:
@@ -59,9 +63,13 @@ class ReasonSummary:
     rest_share: float  # of the affinity that no reason explains: popularity and background
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Contributions sum to ⟨f_u, f_i⟩; with `base` (biases and background) they give the confidence."""
+    """
+    Why an item has its probability for a user.
+
+    Contributions of the reasons sum to ⟨f_u, f_i⟩; with `base` (biases and background) they give the confidence.
+    """
 
     user: int | None  # None: a client who is not in the model
     item: int
@@ -110,6 +118,10 @@ class Explanation:
             groups.setdefault(evidence, []).append(reason)
         merged = [replace(same[0], contribution=sum(r.contribution for r in same)) for same in groups.values()]
         return sorted(merged, key=lambda reason: -reason.contribution)
+
+    def __repr__(self) -> str:
+        pair = f"{self.product!r} for {self.client!r}"
+        return f"Explanation({pair}, confidence {self.confidence:.2g}, {len(self.reasons)} reasons)"
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -202,7 +214,7 @@ class Reasons:
         self._owned[owned] = True
         self._counts = np.zeros(interactions.n_users, dtype=np.int32)  # zero between calls of the kernels
         columns = interactions.by_item
-        self._jaccard = _jaccard(columns.indptr, columns.indices, owned, interactions.by_user.degrees)
+        self._jaccard = jaccard(columns.indptr, columns.indices, owned, interactions.by_user.degrees)
         self._groups: dict[tuple[int, int, bool], Group] = {}
 
     def find(self, item: int) -> tuple[list[Reason], Floats]:
@@ -222,10 +234,12 @@ class Reasons:
         reasons, related = [], np.zeros(n_users)
         for c in sorted(product, key=lambda c: (-product[c], c)):
             group = self._group(c, item, of_members=True)
-            similar, others = _split(group.users, group.strengths, group.likeness, bought, product[c], related)
+            similar, others = split_buyers(group.users, group.strengths, group.likeness, bought, product[c], related)
             if not len(similar):
                 group = self._group(c, item, of_members=False)
-                similar, others = _split(group.users, group.strengths, group.likeness, bought, product[c], related)
+                similar, others = split_buyers(
+                    group.users, group.strengths, group.likeness, bought, product[c], related
+                )
             reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), others.tolist(), base_rate))
         return reasons, related
 
@@ -239,65 +253,10 @@ class Reasons:
                 owned = items[self._owned[items] & (items != item)]
             users, strengths = self._members.users_of(c) if of_members else _strongest(self._user_factors, c)
             columns = self._interactions.by_item
-            places, common = _in_common(users, columns.indptr, columns.indices, owned, self._user, self._counts)
+            places, common = count_in_common(users, columns.indptr, columns.indices, owned, self._user, self._counts)
             users = users[places]
             self._groups[key] = Group(owned.tolist(), users, strengths[places], common * self._jaccard[users])
         return self._groups[key]
-
-
-@njit(nogil=True, cache=True)
-def _jaccard(indptr, indices, owned, sizes):  # type: ignore[no-untyped-def]
-    """Return for each user |A ∩ owned| / |A ∪ owned| where A are the user's purchases, `sizes` many."""
-    common = np.zeros(len(sizes))
-    for i in owned:
-        for u in indices[indptr[i] : indptr[i + 1]]:
-            common[u] += 1
-    for u in range(len(sizes)):
-        if common[u]:
-            common[u] /= len(owned) + sizes[u] - common[u]
-    return common
-
-
-@njit(nogil=True, cache=True)
-def _in_common(users, indptr, indices, owned, without, counts):  # type: ignore[no-untyped-def]
-    """
-    Return the places in `users` of those with some of the owned items, and how many, most first; ties stay in order.
-
-    `counts`, (n_users,), is zero before and after.
-    """
-    for i in owned:
-        for u in indices[indptr[i] : indptr[i + 1]]:
-            counts[u] += 1
-    if without >= 0:
-        counts[without] = 0
-    starts, n = np.zeros(len(owned) + 2, np.int64), len(owned)
-    for u in users:
-        starts[n - counts[u] + 1] += 1
-    starts = starts.cumsum()  # a counting sort
-    places, common = np.empty(starts[n], np.int64), np.empty(starts[n], np.int64)
-    for a in range(len(users)):
-        rank = n - counts[users[a]]
-        if rank < n:
-            places[starts[rank]], common[starts[rank]] = a, n - rank
-            starts[rank] += 1
-    for i in owned:
-        counts[indices[indptr[i] : indptr[i + 1]]] = 0
-    return places, common
-
-
-@njit(nogil=True, cache=True)
-def _split(users, strengths, likeness, bought, contribution, related):  # type: ignore[no-untyped-def]
-    """Return the users who bought, most alike first, and those who did not; buyers are related by their strengths."""
-    buyers, others, n = np.empty(len(users), np.int64), np.empty(len(users), np.int64), 0
-    keys = np.empty(len(users))
-    for a in range(len(users)):
-        if bought[users[a]]:
-            buyers[n], keys[n] = users[a], -likeness[a]
-            n += 1
-            related[users[a]] += contribution * strengths[a]
-        else:
-            others[a - n] = users[a]
-    return buyers[:n][np.argsort(keys[:n], kind="mergesort")], others[: len(users) - n]
 
 
 def memberships(factors: sp.csr_array, r: int) -> dict[int, float]:
