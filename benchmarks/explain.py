@@ -78,7 +78,7 @@ def faithfulness(
     for user, item in zip(users.tolist(), items.tolist(), strict=True):
         has = model.interactions_.by_user[user]
         explanation = model.explain(user, item)
-        own = explanation.case().told[0].owned_items
+        own = explanation.summary().shown_reasons[0].owned_items
         named = np.concatenate([reason.owned_items for reason in explanation.reasons])
         choices = own, np.setdiff1d(has, named), np.setdiff1d(has, own)
         for cases, choice in zip(taken.values(), choices, strict=True):

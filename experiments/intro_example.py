@@ -91,7 +91,7 @@ def pictures(model: OCuLaR, folder: Path) -> None:
     for theme in ("light", "dark"):
         save_figure(folder / f"intro_matrix_{theme}.png", plot_matrix(model, theme=theme, recommended=recommendations))
     save_figure(folder / "intro_probabilities.png", plot_probabilities(model))
-    save_figure(folder / "intro_evidence.png", plot_evidence(model.explain(CLIENT, ITEM)))
+    save_figure(folder / "intro_evidence.png", plot_evidence(model, CLIENT, ITEM))
 
 
 def results(model: OCuLaR) -> dict[str, Any]:

@@ -68,7 +68,9 @@ def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
 def clear_case(advisor: Advisor, clients: list[str]) -> dict[str, str]:
     """A recommendation that two patterns speak for."""
     found = [best for client in clients for best in advisor.recommend(client, 3)]
-    best = max(found, key=lambda f: (len(f.explanation.case().told) >= 2, f.confidence < 0.95, f.confidence))
+    best = max(
+        found, key=lambda f: (len(f.explanation.summary().shown_reasons) >= 2, f.confidence < 0.95, f.confidence)
+    )
     return {"client": str(best.client), "product": str(best.product)}
 
 

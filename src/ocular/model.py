@@ -21,7 +21,7 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.explain.calibration import Calibration
-from ocular.explain.coclusters import CoCluster, Members, find_members, list_coclusters
+from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
 from ocular.explain.price import estimate_price
 from ocular.explain.reasons import Explanation, Reasons, memberships
 from ocular.scoring import Scorer, nearest
@@ -422,10 +422,12 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
             price=estimate_price(item, related, self.interactions_, user),
         )
 
-    def coclusters(self, probability: float | None = None) -> list[CoCluster]:
+    def coclusters(self, probability: float | None = None) -> CoClusters:
         """The co-clusters with their members, which are those of `members(probability)`, and what to say about them."""
         members = self.members(probability)
-        return list(self._coclusters if probability is None else self._list_coclusters(members))
+        return CoClusters(
+            self._coclusters if probability is None else self._list_coclusters(members), self.interactions_
+        )
 
     def members(self, probability: float | None = None) -> Members:
         """
@@ -487,10 +489,10 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return find_members(self.user_factors_, self.item_factors_, background=self.config_.background)
 
     @cached_property
-    def _coclusters(self) -> list[CoCluster]:
+    def _coclusters(self) -> CoClusters:
         return self._list_coclusters(self._members)
 
-    def _list_coclusters(self, members: Members) -> list[CoCluster]:
+    def _list_coclusters(self, members: Members) -> CoClusters:
         factors = self.user_factors_, self.item_factors_
         user_base = self.user_bias_.astype(np.float64) + self._base
         return list_coclusters(members, *factors, user_base, self.item_bias_.astype(np.float64), self.interactions_)

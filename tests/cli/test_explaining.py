@@ -66,8 +66,8 @@ def test_explain_says_what_the_library_says(place: Path, model: ocular.OCuLaR, c
     assert shown(*base) == "\n\n".join(each.text() for each in found) + "\n"
     assert shown(*base, "--format", "markdown") == "\n\n".join(e.explanation.to_markdown() for e in found) + "\n"
     assert json.loads(shown(*base, "--format", "json")) == [each.to_dict() for each in found]
-    assert "In a check on held-out purchases" in shown(*base)
-    assert "paid €" in shown(*base)
+    assert "In a back-test" in shown(*base)
+    assert "paid a median of €" in shown(*base)
 
 
 def test_explain_one_product(place: Path, model: ocular.OCuLaR, client: str) -> None:

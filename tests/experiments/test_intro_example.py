@@ -68,9 +68,9 @@ def test_numbers_are_plain() -> None:
     assert outcome["rationale"] == (
         "Item 4 is recommended to Client 6 with confidence 0.83 because:\n"
         "- Client 6 has purchased Items 5-9. Clients with similar purchase history (e.g., Clients 7-9) also "
-        "bought Item 4 (3 of the 3 clients in this group).\n"
+        "bought Item 4 (3 of 3 in this group, 100%; 100% of all clients).\n"
         "- Moreover, Client 6 has purchased Items 1-3. Clients with similar purchase history (e.g., Clients 4-5) also "
-        "bought Item 4 (2 of the 2 clients in this group)."
+        "bought Item 4 (2 of 2 in this group, 100%; 100% of all clients)."
     )
     assert len(outcome["probabilities"]) == 12
 

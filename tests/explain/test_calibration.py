@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ocular.errors import DataError
 from ocular.explain.calibration import (
-    LEAST_IN_BIN,
+    MIN_IN_BIN,
     Calibration,
     HitRate,
     fit_calibration,
@@ -69,7 +69,7 @@ def test_steps_rise_and_nothing_is_lost(n: int, seed: int, ties: int) -> None:
     assert found.starts[0] == x.min()
     assert (np.diff(found.starts) > 0).all()
     assert (np.diff(found.rates) > 0).all()
-    assert (found.counts >= LEAST_IN_BIN).all() or ties < 30
+    assert (found.counts >= MIN_IN_BIN).all() or ties < 30
     for step, start in enumerate(found.starts):
         end = found.starts[step + 1] if step + 1 < len(found.starts) else np.inf
         inside = (x >= start) & (x < end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import scipy.sparse as sp
 from sklearn.metrics import consensus_score
 from support import parameters_of_model
 
-from ocular import OCuLaR
-from ocular.explain.coclusters import find_members
+from ocular import Interactions, OCuLaR
+from ocular.explain.coclusters import CoClusters, find_members
 from ocular.synthetic import Planted, planted
 
 BACKGROUND = 1e-4
@@ -145,3 +146,64 @@ def test_planted_coclusters_are_found(relative: bool) -> None:
     assert consensus_score(model.biclusters_, (truth.rows, truth.columns)) > 0.9
     assert all(0.8 < cocluster.density <= 1 for cocluster in model.coclusters())
     assert sum(cocluster.share for cocluster in model.coclusters()) > 0.9
+
+
+# ------------------------------------------------------------------------------------------ how a list of them is shown
+
+
+def test_a_list_of_coclusters_prints_short(model: OCuLaR) -> None:
+    coclusters = model.coclusters()
+    first = coclusters[0]
+    line = (
+        f"CoCluster({first.index}, {first.label!r}, {len(first.users)} clients × {len(first.items)} products, "
+        f"density {first.density:.0%})"
+    )
+    assert repr(first) == line
+    assert repr(coclusters).splitlines()[:2] == [f"CoClusters({len(coclusters)})", f"  {line}"]
+    many = CoClusters([first] * 1500, model.interactions_)
+    assert repr(many).splitlines()[0] == "CoClusters(1,500)"
+    assert repr(many).splitlines()[-1] == "  … 1,490 more; to_frame() has all"
+    assert len(repr(many).splitlines()) == 12
+
+
+def test_a_list_of_coclusters_is_a_table_in_notebooks(model: OCuLaR) -> None:
+    html = model.coclusters()._repr_html_()
+    assert html.startswith("<table><caption")
+    assert html.count("<tr>") == 1 + len(model.coclusters())
+    assert all(escape(cocluster.label) in html for cocluster in model.coclusters())
+
+
+def test_a_row_per_cocluster(model: OCuLaR) -> None:
+    frame = model.coclusters().to_frame()
+    assert frame.columns == ["cocluster", "label", "clients", "products", "density", "strength", "share", "traits"]
+    assert len(frame) == len(model.coclusters())
+    for row, cocluster in zip(frame.iter_rows(named=True), model.coclusters(), strict=True):
+        assert (row["cocluster"], row["label"]) == (cocluster.index, cocluster.label)
+        assert (row["clients"], row["products"]) == (len(cocluster.users), len(cocluster.items))
+        assert (row["density"], row["share"]) == (cocluster.density, cocluster.share)
+
+
+def test_a_row_per_member(model: OCuLaR) -> None:
+    frame, data = model.coclusters().members_frame(), model.interactions_
+    assert frame.columns == ["cocluster", "side", "key", "name", "strength"]
+    assert len(frame) == sum(len(c.users) + len(c.items) for c in model.coclusters())
+    second = model.coclusters()[1]
+    rows = frame.filter(cocluster=second.index, side="product")
+    assert rows["key"].to_list() == data.item_labels[second.items].tolist()
+    assert rows["name"].to_list() == [data.item_name(i) for i in second.items]
+    assert rows["strength"].to_list() == second.item_strengths.tolist()
+    clients = frame.filter(cocluster=second.index, side="client")
+    assert clients["key"].to_list() == data.user_labels[second.users].tolist()
+
+
+def test_frames_of_no_coclusters_have_their_columns(model: OCuLaR) -> None:
+    none = CoClusters([], model.interactions_)
+    assert none.to_frame().columns == model.coclusters().to_frame().columns
+    assert none.members_frame().schema == model.coclusters().members_frame().schema
+    assert repr(none) == "CoClusters(0)"
+
+
+def test_keys_of_different_kinds_are_text() -> None:
+    bought = Interactions.from_pairs([0, 0, 1, 1], [0, 1, 0, 1], item_labels=["nut", "saw"])
+    frame = OCuLaR(1, 0.1, random_state=0).fit(bought).coclusters().members_frame()
+    assert sorted(frame["key"].to_list()) == ["0", "1", "nut", "saw"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocular.explain.names import client_name, isolated, listed, one_line, product_name, shortened
+from ocular.explain.names import client_name, isolated, join_names, one_line, percent, product_name, quoted, shortened
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from ocular.explain.names import client_name, isolated, listed, one_line, produc
     ],
 )
 def test_a_list_of_names_reads_as_english(labels: list[int | str], sentence: str) -> None:
-    assert listed(labels, "Item") == sentence
+    assert join_names(labels, "Item") == sentence
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12, unique=True))
 def test_ranges_hold_exactly_the_numbers(numbers: list[int]) -> None:
-    said = listed(numbers, "Client")
+    said = join_names(numbers, "Client")
     assert said.startswith("Clients " if len(numbers) > 1 else "Client ")
     if "more" in said:
         assert said == "Clients {}, {}, {} and {} more".format(*numbers[:3], len(numbers) - 3)
@@ -46,7 +46,7 @@ def test_ranges_hold_exactly_the_numbers(numbers: list[int]) -> None:
 
 @given(st.lists(st.text("abc ", min_size=1).filter(str.strip), min_size=1, max_size=7))
 def test_a_list_of_text_names_three_and_counts_the_others(names: list[str]) -> None:
-    said = listed(names, "Item", lambda name: f"<{name}>")
+    said = join_names(names, "Item", lambda name: f"<{name}>")
     assert re.findall("<(.*?)>", said) == [" ".join(name.split()) for name in names[:3]]
     assert said.endswith(f"{len(names) - 3} more") == (len(names) > 3)
 
@@ -79,3 +79,15 @@ def test_other_names_stay_as_they_are() -> None:
 
 def test_marks_of_direction_do_not_reach_a_sentence() -> None:
     assert one_line("Acme \u202eevil\u2069 \u2067x") == "Acme evil x"
+
+
+def test_names_with_commas_are_quoted() -> None:
+    assert [quoted(name) for name in ("LANTERN, RED", "LANTERN RED")] == ["“LANTERN, RED”", "LANTERN RED"]
+
+
+@pytest.mark.parametrize(
+    ("share", "written"),
+    [(0.0, "0%"), (0.00004, "0%"), (0.0004, "0.04%"), (0.0094, "0.9%"), (0.0096, "1%"), (0.355, "36%"), (1.0, "100%")],
+)
+def test_small_shares_keep_a_digit(share: float, written: str) -> None:
+    assert percent(share) == written

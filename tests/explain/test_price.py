@@ -89,8 +89,8 @@ def test_too_few_similar_clients_ask_everybody_and_say_so() -> None:
     assert spread(found) == pytest.approx((10, 25, 40))  # everybody counts alike
     assert found.basis == EVERYBODY
     assert found.text() == (
-        "All its buyers (too few of them similar) paid £25.00, eight in ten of them between £10.00 and £40.00 "
-        "(4 purchases by 4 clients)."
+        "All its buyers (too few of them similar) paid a median of £25.00 (80% between £10.00 and £40.00; "
+        "4 purchases by 4 clients)."
     )
 
 
@@ -157,13 +157,13 @@ def test_money(amount: float, currency: str, written: str) -> None:
 def test_the_sentence_says_only_what_is_true() -> None:
     same = estimate_price(1, {0: 1, 1: 1, 2: 1}, shop([(0, 5), (0, 5), (1, 5), (2, 5), (3, 7)], currency="$"))
     assert same is not None
-    assert same.text() == "Similar clients paid $5.00, eight in ten of them exactly that (4 purchases by 3 clients)."
+    assert same.text() == "Similar clients paid a median of $5.00 (80% exactly that; 4 purchases by 3 clients)."
     # a low and a high price that agree do not make all prices agree
     paid = [(0, 1.0), *((user, 5.0) for user in range(1, 11)), (11, 900.0)]
     found = estimate_price(1, dict.fromkeys(range(12), 1.0), shop(paid))
     assert spread(found) == (5, 5, 5)
     assert found is not None
-    assert found.text() == "Similar clients paid 5.00, eight in ten of them exactly that (12 purchases by 12 clients)."
+    assert found.text() == "Similar clients paid a median of 5.00 (80% exactly that; 12 purchases by 12 clients)."
 
 
 def test_a_model_estimates_by_the_clients_that_its_reasons_name() -> None:
@@ -182,6 +182,6 @@ def test_a_model_estimates_by_the_clients_that_its_reasons_name() -> None:
     assert (cheap.price.median, dear.price.median) == (10, 1000)
     assert (cheap.price.basis, cheap.price.clients) == (SIMILAR, 4)
     assert cheap.text().endswith(
-        "Similar clients paid €10.00, eight in ten of them exactly that (4 purchases by 4 clients)."
+        "Similar clients paid a median of €10.00 (80% exactly that; 4 purchases by 4 clients)."
     )
     assert model.explain(0, 0).price is not None  # four others paid

@@ -67,8 +67,13 @@ def test_evidence_are_purchases_of_members(which: str, request: pytest.FixtureRe
                     group = (f_u > 0) & (common > 0) & (np.arange(len(f_u)) != u)
                 assert sorted(reason.similar_users) == np.flatnonzero(group & who).tolist()
                 assert (np.diff(f_i[reason.owned_items]) <= 0).all()
-                assert (np.diff(common[reason.similar_users]) <= 0).all()
+                assert sorted(reason.other_users) == np.flatnonzero(group & ~who).tolist()
+                assert (np.diff(common[reason.other_users]) <= 0).all()
+                jaccard = (bought & bought[u]).sum(axis=1) / (bought | bought[u]).sum(axis=1)
+                assert (np.diff((common * jaccard)[reason.similar_users]) <= 1e-12).all()
                 assert reason.group == group.sum()
+                assert reason.rate == pytest.approx((group & who).sum() / max(group.sum(), 1))
+                assert reason.base_rate == pytest.approx(who.sum() / 59)
                 named += bool((members & who).any())
     assert named > 100
 
@@ -84,11 +89,15 @@ def test_reasons_and_counts_by_hand() -> None:
     assert reason.contribution == pytest.approx(0.5)
     assert reason.owned_items == [0, 1]  # 3 is bought, but no member
     assert reason.similar_users == [1]  # 3 bought it without belonging, 4 belongs only a little
-    assert reason.group == 2  # 1 and 2, without the client
+    assert reason.other_users == [2]
+    assert (reason.group, reason.rate) == (2, 0.5)  # 1 and 2, without the client
+    assert reason.base_rate == 3 / 4  # 1, 3 and 4 of the other four
+    assert reason.kind == "pattern"
     assert related.tolist() == [0, pytest.approx(0.5 * 0.9), 0, 0, 0]
     # the same purchases of a client who is not in the model: 0 is one of the group now
     (new,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history).find(1)
     assert (new.owned_items, new.similar_users, new.group) == ([0], [0, 2], 3)
+    assert new.base_rate == 2 / 5  # nobody is left out
 
 
 def test_similar_clients_have_some_of_the_purchases_named() -> None:
@@ -113,60 +122,76 @@ def test_a_group_is_not_only_its_buyers() -> None:
     assert reason.group == 4  # "1 of the 1 clients in this group" would be a lie
 
 
-# ------------------------------------------------------------------------------------------------- what is told of them
+def test_similar_clients_are_of_similar_size() -> None:
+    # client 0 has items 0 to 2; of those who bought item 3 client 1 has all of these and 20 others, client 2 two of
+    # them and client 3 one: likeness 3 · 3/24, 2 · 2/4 and 1 · 1/4
+    big, rest = [1] * 24, list(range(24))
+    history = Interactions.from_pairs([0, 0, 0, *big, 2, 2, 2, 3, 3], [0, 1, 2, *rest, 0, 1, 3, 0, 3], (4, 24))
+    users = sp.csr_array(np.ones((4, 1), dtype=np.float32))
+    items = sp.csr_array(np.ones((24, 1), dtype=np.float32))
+    members = find_members(users, items)
+    (reason,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(3)
+    assert reason.similar_users == [2, 1, 3]
 
 
-def case_of(*reasons: Reason, **changes: Any) -> Explanation:
+# ------------------------------------------------------------------------------------------------ what is shown of them
+
+
+def explained_by(*reasons: Reason, **changes: Any) -> Explanation:
     history = Interactions.from_pairs(range(6), range(6), user_labels=list("uvwxyz"), item_labels=list("abcdef"))
     given = {"user": 0, "item": 5, "confidence": 0.5, "owned": False, "interactions": history} | changes
     return Explanation(reasons=list(reasons), client_items=np.array([0], dtype=np.int32), **given)
 
 
 def because(cocluster: int, contribution: float, owned: list[int], alike: list[int]) -> Reason:
-    return Reason(cocluster, contribution, owned, alike, group=4)
+    return Reason(cocluster, contribution, owned, alike, other_users=[5])
 
 
 def test_equal_reasons_are_one() -> None:
-    case = case_of(because(3, 0.4, [0, 1], [2, 3]), because(5, 0.35, [2], [2]), because(7, 0.2, [1, 0], [3, 2])).case()
-    assert [(reason.cocluster, reason.contribution) for reason in case.told] == [
+    summary = explained_by(
+        because(3, 0.4, [0, 1], [2, 3]), because(5, 0.35, [2], [2]), because(7, 0.2, [1, 0], [3, 2])
+    ).summary()
+    assert [(reason.cocluster, reason.contribution) for reason in summary.shown_reasons] == [
         (3, pytest.approx(0.6)), (5, pytest.approx(0.35)),
     ]  # fmt: skip
-    assert (case.left_out, case.rest_share) == (0, 0)
+    assert (summary.n_hidden, summary.rest_share) == (0, 0)
 
 
 def test_together_equal_reasons_may_lead() -> None:
-    case = case_of(because(5, 0.5, [2], [2]), because(3, 0.4, [0], [3]), because(7, 0.3, [0], [3])).case()
-    assert [reason.cocluster for reason in case.told] == [3, 5]
+    summary = explained_by(because(5, 0.5, [2], [2]), because(3, 0.4, [0], [3]), because(7, 0.3, [0], [3])).summary()
+    assert [reason.cocluster for reason in summary.shown_reasons] == [3, 5]
 
 
-def test_weak_reasons_are_left_out_and_counted() -> None:
+def test_weak_reasons_are_hidden_and_counted() -> None:
     weak = [because(c, 0.05, [c], [c]) for c in (3, 4)]
-    case = case_of(because(1, 0.6, [0], [1]), because(2, 0.3, [1], [2]), *weak).case()
-    assert [reason.cocluster for reason in case.told] == [1, 2]
-    assert (case.left_out, case.left_out_share) == (2, pytest.approx(0.1))
+    summary = explained_by(because(1, 0.6, [0], [1]), because(2, 0.3, [1], [2]), *weak).summary()
+    assert [reason.cocluster for reason in summary.shown_reasons] == [1, 2]
+    assert (summary.n_hidden, summary.hidden_share) == (2, pytest.approx(0.1))
 
 
-@pytest.mark.parametrize(("most", "told"), [(1, 1), (2, 2), (3, 3), (9, 4), (0, 1)])
-def test_at_most_so_many_are_told(most: int, told: int) -> None:
-    case = case_of(*(because(c, 0.25, [c], [c]) for c in range(4))).case(most)
-    assert (len(case.told), case.left_out) == (told, 4 - told)
-    assert case.left_out_share == pytest.approx(1 - told / 4)
+@pytest.mark.parametrize(("most", "shown"), [(1, 1), (2, 2), (3, 3), (9, 4), (0, 1)])
+def test_at_most_so_many_are_shown(most: int, shown: int) -> None:
+    summary = explained_by(*(because(c, 0.25, [c], [c]) for c in range(4))).summary(most)
+    assert (len(summary.shown_reasons), summary.n_hidden) == (shown, 4 - shown)
+    assert summary.hidden_share == pytest.approx(1 - shown / 4)
 
 
 def test_popularity_has_its_share() -> None:
-    case = case_of(because(1, 0.3, [0], [1]), because(2, 0.02, [1], [2]), base=0.08).case()
-    assert (case.left_out, case.left_out_share, case.rest_share) == (1, pytest.approx(0.05), pytest.approx(0.2))
+    summary = explained_by(because(1, 0.3, [0], [1]), because(2, 0.02, [1], [2]), base=0.08).summary()
+    assert (summary.n_hidden, summary.hidden_share, summary.rest_share) == (1, pytest.approx(0.05), pytest.approx(0.2))
 
 
-def test_what_is_told_left_out_and_popular_is_the_whole_case() -> None:
+def test_what_is_shown_hidden_and_popular_is_the_whole_score() -> None:
     # the second has nobody to name; it is unsaid and must not vanish
-    explanation = case_of(because(1, 0.5, [0], [1]), because(2, 0.3, [1], []), because(3, 0.1, [2], [3]), base=0.1)
-    case = explanation.case()
-    assert sum(reason.contribution for reason in case.told) + case.left_out_share + case.rest_share == pytest.approx(1)
-    assert case.left_out == 1
-    alone = case_of(because(1, 0.5, [0], [1]), because(2, 0.5, [1], []))
-    assert alone.case().left_out_share == pytest.approx(0.5)
-    assert "50% of the case" in alone.text()
+    explanation = explained_by(because(1, 0.5, [0], [1]), because(2, 0.3, [1], []), because(3, 0.1, [2], [3]), base=0.1)
+    summary = explanation.summary()
+    assert sum(
+        reason.contribution for reason in summary.shown_reasons
+    ) + summary.hidden_share + summary.rest_share == pytest.approx(1)
+    assert summary.n_hidden == 1
+    alone = explained_by(because(1, 0.5, [0], [1]), because(2, 0.5, [1], []))
+    assert alone.summary().hidden_share == pytest.approx(0.5)
+    assert "- 1 other reason not shown (50% of the score)." in alone.text()
 
 
 def test_explanations_can_be_compared(model: OCuLaR) -> None:
@@ -229,8 +254,7 @@ def test_hit_rates_are_those_of_the_calibration(named: Interactions) -> None:
     told = model.explain(0, item)
     assert told.observed is not None
     assert told.observed[:2] == (0.75, 40)
-    low = f"{probability - 1e-3:.2f}"
-    assert f"75% of the 40 recommendations with a confidence of {low} or more were bought." in told.text()
+    assert "In a back-test, 75% of 40 similar recommendations were bought." in told.text()
     assert (told.to_dict()["hit_rate"], told.to_dict()["hit_rate_of"]) == (0.75, 40)
     assert model.explain(0, int(named.by_user[0][0])).observed is None  # bought already: no recommendation
     u, i = np.argwhere(all_pairs(model) < 2 * BACKGROUND)[0]
@@ -257,3 +281,13 @@ def test_a_dict_is_ready_for_json_and_has_the_names(which: str, request: pytest.
         assert said["owned_items"] == history.item_labels[reason.owned_items].tolist()
         assert said["similar_users"] == history.user_labels[reason.similar_users].tolist()
         assert (said["bought_by"], said["group"]) == (len(reason.similar_users), reason.group)
+        assert (said["kind"], said["rate"], said["base_rate"]) == ("pattern", reason.rate, reason.base_rate)
+
+
+def test_reasons_and_explanations_print_short(model: OCuLaR) -> None:
+    explanation = model.explain(3, int(model.recommend(3, N=1)[0][0]))
+    confidence = f"confidence {explanation.confidence:.2g}, {len(explanation.reasons)} reasons)"
+    assert repr(explanation) == f"Explanation({explanation.product!r} for 'Client 3 GmbH', {confidence}"
+    assert repr(Reason(7, 0.25, [1, 2], [3], [4, 5])) == (
+        "Reason(pattern 7, contribution 0.25, 2 owned items, 1 of 3 users bought it)"
+    )

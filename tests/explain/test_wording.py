@@ -41,30 +41,31 @@ NASTY = [
 
 
 def explanation(*reasons: Reason, **changes: Any) -> Explanation:
-    given = {"user": 6, "item": 4, "confidence": 0.8312, "owned": False, "interactions": NUMBERED} | changes
-    return Explanation(reasons=list(reasons), client_items=np.array([1, 2, 3], dtype=np.int32), **given)
+    given = {"user": 6, "item": 4, "confidence": 0.8312, "owned": False, "interactions": NUMBERED}
+    given |= {"client_items": np.array([1, 2, 3], dtype=np.int32)} | changes
+    return Explanation(reasons=list(reasons), **given)
 
 
 def named(*reasons: Reason, **changes: Any) -> Explanation:
     return explanation(*reasons, **{"interactions": NAMED, "user": 0, "item": 4} | changes)
 
 
-FIRST = Reason(0, 1.2, owned_items=[2, 1, 3], similar_users=[5, 4], group=3)
-SECOND = Reason(2, 0.6, owned_items=[5, 8], similar_users=[9, 7, 8, 11, 1], group=17)
+FIRST = Reason(0, 1.2, owned_items=[2, 1, 3], similar_users=[5, 4], other_users=[0], base_rate=0.25)
+SECOND = Reason(2, 0.6, owned_items=[5, 8], similar_users=[9, 7, 8, 11, 1], other_users=[0] * 12, base_rate=0.0812)
 
 
 def test_the_sentence_of_the_paper() -> None:
     assert explanation(FIRST, SECOND).text() == (
         "Item 4 is recommended to Client 6 with confidence 0.83 because:\n"
         "- Client 6 has purchased Items 1-3. Clients with similar purchase history (e.g., Clients 4-5) also bought "
-        "Item 4 (2 of the 3 clients in this group).\n"
+        "Item 4 (2 of 3 in this group, 67%; 25% of all clients).\n"
         "- Moreover, Client 6 has purchased Items 5 and 8. Clients with similar purchase history "
-        "(e.g., Clients 1, 7-9 and 11) also bought Item 4 (5 of the 17 clients in this group)."
+        "(e.g., Clients 1, 7-9 and 11) also bought Item 4 (5 of 17 in this group, 29%; 8% of all clients)."
     )
 
 
 def test_names_counts_and_notes() -> None:
-    reason = Reason(0, 0.9, owned_items=[0, 1, 2, 3], similar_users=[1, 2, 3, 4], group=1234)
+    reason = Reason(0, 0.9, owned_items=[0, 1, 2, 3], similar_users=[1, 2, 3, 4], other_users=[0] * 1230)
     weak = [Reason(c, 0.05, owned_items=[c], similar_users=[c]) for c in (1, 2)]
     priced = named(
         reason,
@@ -76,19 +77,41 @@ def test_names_counts_and_notes() -> None:
     assert priced.text() == (
         "sail is recommended to Acme with confidence 0.83 because:\n"
         "- Acme has purchased nut, saw, vise and 1 more. Clients with similar purchase history "
-        "(e.g., Bolt & Co, Corda, Dory and 1 more) also bought sail (4 of the 1,234 clients in this group).\n"
-        "- 2 weaker reasons are left out: 8% of the case.\n"
-        "- Popularity and background make 20% of the case.\n"
-        "In a check on held-out purchases, 31% of the 1,520 recommendations with a confidence of 0.60 to 0.90 were "
-        "bought.\n"
-        "Similar clients paid €1,250, eight in ten of them between €900.00 and €1,400 (1,100 purchases by 40 clients)."
+        "(e.g., Bolt & Co, Corda, Dory and 1 more) also bought sail (4 of 1,234 in this group, 0.3%; 0% of "
+        "all clients).\n"
+        "- 2 minor reasons not shown (8% of the score).\n"
+        "- Popularity and background add 20% of the score.\n"
+        "In a back-test, 31% of 1,520 similar recommendations were bought.\n"
+        "Similar clients paid a median of €1,250 (80% between €900.00 and €1,400; 1,100 purchases by 40 clients)."
     )
-    assert "- 1 weaker reason is left out: 5% of the case." in named(reason, weak[0], base=0.05).text()
+    assert "- 1 minor reason not shown (5% of the score)." in named(reason, weak[0], base=0.05).text()
 
 
 def test_one_client_is_not_clients() -> None:
-    only = named(Reason(0, 0.9, owned_items=[0], similar_users=[1], group=1)).text()
-    assert "1 of the 1 clients" not in only
+    only = named(Reason(0, 0.9, owned_items=[0], similar_users=[1], base_rate=0.004)).text()
+    assert only.endswith("also bought sail (the only other client in this group; 0.4% of all clients).")
+
+
+def test_many_small_patterns_are_said_to_be_the_rest() -> None:
+    several = [Reason(c, 1.0, owned_items=[c % 12], similar_users=[c]) for c in range(9)]
+    lines = explanation(*several, client_items=np.arange(1200), base=1.0).text().splitlines()
+    assert lines[4:] == [
+        "- The rest, 60% of the score, comes from 6 smaller patterns: Client 6 buys from many of them "
+        "(1,200 products so far).",
+        "- Popularity and background add 10% of the score.",
+    ]
+    assert explanation(*several[:5]).text().splitlines()[4:] == ["- 2 minor reasons not shown (40% of the score)."]
+
+
+def test_names_with_commas_are_quoted() -> None:
+    commas = Interactions.from_pairs([0], [0], user_labels=["Acme, Inc.", "Bolt"], item_labels=["nut, 5mm", "saw"])
+    told = named(Reason(0, 0.9, [0, 1], [1], [0]), interactions=commas, item=0)
+    assert told.text().splitlines()[:2] == [
+        "“nut, 5mm” is recommended to “Acme, Inc.” with confidence 0.83 because:",
+        "- “Acme, Inc.” has purchased “nut, 5mm” and saw. Clients with similar purchase history (e.g., Bolt) also "
+        "bought “nut, 5mm” (1 of 2 in this group, 50%; 0% of all clients).",
+    ]
+    assert "<bdi>“nut, 5mm”</bdi> is recommended" in told.to_html()
 
 
 def test_at_most_so_many_reasons_are_written() -> None:
@@ -100,10 +123,10 @@ def test_at_most_so_many_reasons_are_written() -> None:
 
 
 def test_an_owned_item_is_said_to_be_bought() -> None:
-    assert named(Reason(0, 1.0, owned_items=[0], similar_users=[1, 2], group=5), owned=True).text() == (
+    assert named(Reason(0, 1.0, owned_items=[0], similar_users=[1, 2], other_users=[3, 3, 3]), owned=True).text() == (
         "Acme has bought sail already; the model gives that a confidence of 0.83 because:\n"
         "- Acme has purchased nut. Clients with similar purchase history (e.g., Bolt & Co and Corda) also bought sail "
-        "(2 of the 5 clients in this group)."
+        "(2 of 5 in this group, 40%; 0% of all clients)."
     )
     for form in (named(owned=True).text(), named(owned=True).to_markdown(), named(owned=True).to_html()):
         assert "has bought" in form
@@ -134,7 +157,7 @@ def test_a_price_that_is_not_known_is_said_to_be() -> None:
 
 
 def test_a_new_client() -> None:
-    lines = named(Reason(0, 1.0, owned_items=[0], similar_users=[0], group=2), user=None).text().splitlines()
+    lines = named(Reason(0, 1.0, owned_items=[0], similar_users=[0], other_users=[1]), user=None).text().splitlines()
     assert lines[0] == "sail is recommended to the client with confidence 0.83 because:"
     assert lines[1].startswith("- The client has purchased nut. Clients with similar purchase history (e.g., Acme)")
 
@@ -173,7 +196,7 @@ def test_hidden_clients_are_nowhere(model: OCuLaR) -> None:
 def test_hidden_numbers_are_nowhere() -> None:
     for form, written in every_form(explanation(FIRST, SECOND), show_clients=False).items():
         assert not re.search(r"Clients? (?!6\b)\d", written), form
-        assert "2 of the 3 clients" in written
+        assert "2 of 3 in this group" in written
 
 
 # ------------------------------------------------------------------------------------------- names that would be markup
@@ -209,7 +232,7 @@ def nasty() -> Explanation:
     n = len(NASTY)
     history = Interactions.from_pairs([0], [0], user_labels=NASTY, item_labels=[*NASTY[1:], NASTY[0]])
     reasons = [
-        Reason(c, 1.0, [c * 3 % n, (c * 3 + 1) % n, (c * 3 + 2) % n], [(c * 3 + k) % n for k in range(3)], group=9)
+        Reason(c, 1.0, [c * 3 % n, (c * 3 + 1) % n, (c * 3 + 2) % n], [(c * 3 + k) % n for k in range(3)], [0] * 6)
         for c in range(5)
     ]
     return Explanation(
@@ -219,7 +242,7 @@ def nasty() -> Explanation:
 
 
 def test_html_has_no_foreign_tags(nasty: Explanation) -> None:
-    seen = Tags(nasty.to_html(most=5))
+    seen = Tags(nasty.to_html(max_reasons=5))
     assert seen.tags == {"div", "p", "ul", "li", "bdi"}
     assert seen.attributes == [("class", "ocular-explanation")]
     assert seen.depth == 0
@@ -228,19 +251,19 @@ def test_html_has_no_foreign_tags(nasty: Explanation) -> None:
 
 
 def test_text_has_one_line_a_sentence(nasty: Explanation) -> None:
-    lines = nasty.text(most=5).splitlines()
+    lines = nasty.text(max_reasons=5).splitlines()
     assert len(lines) == 1 + 5 + 1
     assert all(line.startswith("- ") for line in lines[1:6])
-    assert "\u2068שלום בע״מ\u2069" in nasty.text(most=5)
-    assert "\u2068שלום בע״מ\u2069" in nasty.to_markdown(most=5)
-    assert "<bdi>שלום בע״מ</bdi>" in nasty.to_html(most=5)
+    assert "\u2068שלום בע״מ\u2069" in nasty.text(max_reasons=5)
+    assert "\u2068שלום בע״מ\u2069" in nasty.to_markdown(max_reasons=5)
+    assert "<bdi>שלום בע״מ</bdi>" in nasty.to_html(max_reasons=5)
 
 
 @pytest.mark.parametrize("name", NASTY)
 def test_markdown_shows_names_and_nothing_else(name: str) -> None:
     history = Interactions.from_pairs([0], [0], user_labels=[name, "B"], item_labels=[name, "other"])
     told = Explanation(
-        0, 0, 0.5, [Reason(0, 1.0, [0, 1], [0, 1], 2)], owned=False, interactions=history,
+        0, 0, 0.5, [Reason(0, 1.0, [0, 1], [0, 1])], owned=False, interactions=history,
         client_items=np.array([1], dtype=np.int32),
     )  # fmt: skip
     written = told.to_markdown()

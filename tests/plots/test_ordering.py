@@ -36,7 +36,7 @@ def is_one_run(rows: Any, members: Any) -> bool:
 @pytest.mark.parametrize("seed", range(5))
 def test_planted_blocks_that_overlap_in_a_chain_are_drawn_without_gaps(seed: int) -> None:
     blocks, outsider = scattered_blocks(seed)
-    shown = arrange(blocks, (33, 25), most=60)
+    shown = arrange(blocks, (33, 25), max_rows=60)
     assert sorted(shown.users) == list(range(33))
     assert sorted(shown.items) == list(range(25))
     assert all(is_one_run(shown.users, block.users) for block in blocks)
@@ -52,7 +52,7 @@ def test_neighbours_on_the_chain_share_members(seed: int) -> None:
 
 def test_a_sample_has_the_strongest_members_of_what_explains_most() -> None:
     groups = [group(c, range(100 * c, 100 * c + 100), range(10 * c, 10 * c + 10), share=c / 100) for c in range(20)]
-    shown = arrange(groups, (80_000, 3_000), most=60)
+    shown = arrange(groups, (80_000, 3_000), max_rows=60)
     assert sorted(g.index for g in shown.coclusters) == list(range(12, 20))
     assert len(shown.users) == len(shown.items) == 60
     for c in range(12, 20):
@@ -62,12 +62,12 @@ def test_a_sample_has_the_strongest_members_of_what_explains_most() -> None:
 
 def test_fewer_rows_show_fewer_coclusters_with_a_few_members_each() -> None:
     groups = [group(c, range(50 * c, 50 * c + 50), range(9 * c, 9 * c + 9)) for c in range(10)]
-    shown = arrange(groups, (500, 90), most=20)
+    shown = arrange(groups, (500, 90), max_rows=20)
     assert len(shown.coclusters) == 4
     assert all(np.isin(shown.users, g.users).sum() == 5 for g in shown.coclusters)
 
 
 def test_nothing_to_show() -> None:
-    shown = arrange([], (5, 1000), most=60)
+    shown = arrange([], (5, 1000), max_rows=60)
     assert shown.users.tolist() == [0, 1, 2, 3, 4]
     assert shown.items.tolist() == []

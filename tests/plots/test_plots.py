@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from ocular import OCuLaR, plots
 from ocular.data.interactions import Interactions
-from ocular.errors import ConfigError
+from ocular.errors import ConfigError, DataError
+from ocular.explain.calibration import Calibration, Reliability
 from ocular.explain.reasons import Explanation, Reason
 from ocular.plots import drawing
 
@@ -119,8 +120,8 @@ def test_matrix_of_a_large_model_says_what_it_shows() -> None:
     )
     assert sentence in " ".join(figure.axes[0].get_xlabel().split())
     assert len(figure.axes[0].get_yticks()) == len(figure.axes[0].get_xticks()) == 60
-    assert plots.plot_matrix(large(n_users=5000), most=20).axes[0].get_xlabel().startswith("20 of 5,000 clients")
-    one = " ".join(plots.plot_matrix(large(n_users=5000), most=5).axes[0].get_xlabel().split())
+    assert plots.plot_matrix(large(n_users=5000), max_rows=20).axes[0].get_xlabel().startswith("20 of 5,000 clients")
+    one = " ".join(plots.plot_matrix(large(n_users=5000), max_rows=5).axes[0].get_xlabel().split())
     assert one.endswith("members of the clearest co-cluster (of 100)")
 
 
@@ -146,7 +147,7 @@ def test_probabilities_of_a_large_model_are_a_sample() -> None:
 
 def test_evidence_for_a_recommendation(model: OCuLaR) -> None:
     explanation = model.explain(1, 2)
-    figure = plots.plot_evidence(explanation)
+    figure = plots.plot_evidence(model, 1, 2)
     assert squares(figure, "recommended") == {("1", "2")}
     first = squares(figure, "reason 1")
     assert {("1", str(i)) for i in (0, 1, 3)} <= first  # what the client has
@@ -154,7 +155,7 @@ def test_evidence_for_a_recommendation(model: OCuLaR) -> None:
     R = three_blocks()
     assert all(R[int(u), int(i)] for u, i in first)
     share = explanation.reasons[0].contribution / sum(r.contribution for r in explanation.reasons)
-    assert f"reason 1 · {100 * share:.0f} %" in texts(figure)
+    assert f"reason 1 · {share:.0%}" in texts(figure)
 
 
 def test_evidence_groups_columns_and_rows_by_reason(model: OCuLaR) -> None:
@@ -175,7 +176,21 @@ def test_evidence_groups_columns_and_rows_by_reason(model: OCuLaR) -> None:
     both = {(user, item) for user in "3452" for item in "23"}
     assert squares(figure, "reason 1") == both | {("3", "7"), ("4", "7")}
     assert squares(figure, "reason 2") == {("3", "0"), ("4", "0"), ("2", "0"), ("5", "7")}  # client 5 has no item 0
-    assert {"reason 1\n75 %", "2\n25 %"} <= set(texts(figure))
+    assert {"reason 1\n75%", "2\n25%"} <= set(texts(figure))
+
+
+def test_evidence_shows_those_who_did_not_buy_too(model: OCuLaR) -> None:
+    # two rows of buyers for each of others, buyers first; the last column is empty for the others
+    history = model.interactions_
+    reason = Reason(0, 1.0, owned_items=[2, 3], similar_users=[4, 5, 6, 7], other_users=[0, 1, 3])
+    explanation = Explanation(
+        user=2, item=7, confidence=0.5, owned=False, reasons=[reason], interactions=history,
+        client_items=history.by_user[2],
+    )  # fmt: skip
+    figure = plots.plot_evidence(explanation, max_clients=5)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["4", "5", "6", "7", "0", "2"]
+    assert {user for user, item in squares(figure, "reason 1") if item == "7"} == {"4", "5", "6", "7"}
+    assert "reason 1: 4 of 7 bought it" in texts(figure)
 
 
 def test_evidence_says_how_much_it_leaves_out(model: OCuLaR) -> None:
@@ -187,27 +202,25 @@ def test_evidence_says_how_much_it_leaves_out(model: OCuLaR) -> None:
             client_items=np.array([0, 1, 2, 3]),
         )
     )  # fmt: skip
-    assert "10 % of the case is not shown" in figure.axes[0].get_xlabel()
+    assert "10% of the score is not shown" in figure.axes[0].get_xlabel()
     assert figure.axes[0].get_yticklabels()[-1].get_text() == "the client"
     assert squares(figure, "reason 3") >= {("the client", "2")}
 
 
 def test_evidence_hides_other_clients(nasty: OCuLaR) -> None:
-    shown = [
-        t.get_text() for t in plots.plot_evidence(nasty.explain(1, 2), show_clients=False).axes[0].get_yticklabels()
-    ]
+    shown = [t.get_text() for t in plots.plot_evidence(nasty, 1, 2, show_clients=False).axes[0].get_yticklabels()]
     assert shown[:2] == ["client A", "client B"]
     assert shown[-1] == "$x^2$ and $"
 
 
 def test_evidence_without_reasons_is_a_sentence(model: OCuLaR) -> None:
-    figure = plots.plot_evidence(model.explain(0, 11))
+    figure = plots.plot_evidence(model, 0, 11)
     assert any("no co-cluster to name as the reason" in text for text in texts(figure))
 
 
 def test_coclusters_are_named_without_collisions() -> None:
     for count in (1, 3, 100, 4000):
-        figure = plots.plot_coclusters(large(n_items=20 * count, n_users=40 * count, n_coclusters=count).coclusters())
+        figure = plots.plot_coclusters(large(n_items=20 * count, n_users=40 * count, n_coclusters=count))
         figure.draw_without_rendering()
         boxes = [t.get_window_extent() for t in figure.axes[0].texts if t.get_text()]
         assert boxes
@@ -215,11 +228,25 @@ def test_coclusters_are_named_without_collisions() -> None:
         assert f"{count:,} co-clusters" in figure.axes[0].get_title("left")
 
 
+def bins(*series: list[float]) -> Reliability:
+    return Reliability(*map(np.array, series))
+
+
+def test_reliability_of_a_calibrated_model(model: OCuLaR) -> None:
+    with pytest.raises(DataError, match=r"expected a calibrated model; call model.calibrate\(\) first"):
+        plots.plot_reliability(model)
+    steps = Calibration(np.array([0.1, 0.4]), np.array([0.2, 0.7]), np.array([90, 60]), np.array([9, 30]))
+    calibrated = SimpleNamespace(calibration_=steps)
+    for source in (calibrated, steps):
+        # |0.2 − 9/90| for 90 of 150 and |0.7 − 30/60| for 60: 0.14
+        assert "confidence · expected calibration error 0.140" in texts(plots.plot_reliability(source))
+
+
 def test_reliability_states_the_calibration_error() -> None:
     # |0.3 − 0.2| for a quarter and |0.5 − 0.9| for the rest: 0.025 + 0.3; the empty bin does not count
-    figure = plots.plot_reliability([0.2, 0.9, 0.5], [0.3, 0.5, np.nan], [10, 30, 0])
+    figure = plots.plot_reliability(bins([0.2, 0.9, 0.5], [0.3, 0.5, np.nan], [10, 30, 0]))
     assert "confidence · expected calibration error 0.325" in texts(figure)
-    both = plots.plot_reliability([0.2], [0.2], [5], before=([0.2], [0.7], [5]))
+    both = plots.plot_reliability(bins([0.2], [0.2], [5]), before=bins([0.2], [0.7], [5]))
     assert "before · expected calibration error 0.500" in texts(both)
     assert "calibrated · expected calibration error 0.000" in texts(both)
 
@@ -229,8 +256,8 @@ def test_any_name_can_be_drawn(nasty: OCuLaR, theme: str) -> None:
     figures = [
         plots.plot_matrix(nasty, theme=theme),
         plots.plot_probabilities(nasty, theme=theme),
-        plots.plot_evidence(nasty.explain(1, 2), theme=theme),
-        plots.plot_coclusters(nasty.coclusters(), theme=theme),
+        plots.plot_evidence(nasty, 1, 2, theme=theme),
+        plots.plot_coclusters(nasty, theme=theme),
     ]
     for figure in figures:
         assert plots.png(figure, dpi=50).startswith(b"\x89PNG")
@@ -243,7 +270,7 @@ def test_names_are_cleaned() -> None:
     assert drawing.short_name("🚀 Rocket") == "▯ Rocket"
     assert drawing.short_name(" \n") == "(no name)"
     assert drawing.short_name(6) == "6"
-    long = drawing.short_name("start" + "x" * 200 + "end", most=20)
+    long = drawing.short_name("start" + "x" * 200 + "end", 20)
     assert len(long) == 20
     assert long.startswith("start")
     assert long.endswith("end")
@@ -254,7 +281,7 @@ def test_themes_differ(model: OCuLaR) -> None:
     light, dark = (pixels(plots.plot_matrix(model, theme=theme)) for theme in ("light", "dark"))
     assert light[0, 0, :3].min() > 0.9
     assert dark[0, 0, :3].max() < 0.2
-    with pytest.raises(ConfigError, match="expected theme 'light' or 'dark', got 'blue'"):
+    with pytest.raises(ConfigError, match="expected theme to be one of light, dark, got 'blue'"):
         plots.plot_matrix(model, theme="blue")
 
 
@@ -276,18 +303,22 @@ def test_text_and_outlines_stand_out(theme: str) -> None:
 
 
 def test_bad_counts_are_refused(model: OCuLaR) -> None:
-    with pytest.raises(ConfigError, match="expected most to be a whole number from 1 to 200, got 0"):
-        plots.plot_matrix(model, most=0)
+    with pytest.raises(ConfigError, match="expected max_rows to be a whole number from 1 to 200, got 0"):
+        plots.plot_matrix(model, max_rows=0)
     with pytest.raises(ConfigError, match="expected the number of users to be a whole number from 1 to 200, got 0"):
         plots.plot_probabilities(model, users=[])
-    with pytest.raises(ConfigError, match="of the same bins"):
-        plots.plot_reliability([0.1, 0.2], [0.1], [3])
+    with pytest.raises(DataError, match="expected user ids from 0 to 11, got 12"):
+        plots.plot_probabilities(model, users=[12])
+    with pytest.raises(DataError, match="of the same bins"):
+        plots.plot_reliability(bins([0.1, 0.2], [0.1], [3]))
+    with pytest.raises(ConfigError, match="expected a model with user= and item=, or an explanation"):
+        plots.plot_evidence(model, 1)
 
 
 def test_a_model_without_coclusters_is_a_sentence() -> None:
     empty = large(n_coclusters=1)
     empty.coclusters = list
-    for figure in (plots.plot_matrix(empty), plots.plot_probabilities(empty), plots.plot_coclusters([])):
+    for figure in (plots.plot_matrix(empty), plots.plot_probabilities(empty), plots.plot_coclusters(empty)):
         assert texts(figure) == ["The model has no co-clusters to show."]
 
 
@@ -314,3 +345,19 @@ def test_without_matplotlib_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = done.stderr.strip().splitlines()[-1]
     assert last == "ocular.errors.MissingExtraError: pictures need matplotlib: pip install 'ocular-rec[plots]'"
+
+
+def test_a_notebook_shows_figures_without_magic(model: OCuLaR) -> None:
+    formatters = pytest.importorskip("IPython.core.formatters")
+    figures = [
+        plots.plot_matrix(model),
+        plots.plot_probabilities(model),
+        plots.plot_evidence(model, 1, 2),
+        plots.plot_coclusters(model),
+        plots.plot_reliability(bins([0.2], [0.3], [10])),
+    ]
+    for figure in figures:
+        data, metadata = formatters.DisplayFormatter().format(figure)
+        assert data["image/png"].startswith(b"\x89PNG")
+        width = int.from_bytes(data["image/png"][16:20])
+        assert metadata["image/png"] == {"width": width * 96 // 144}

@@ -168,7 +168,7 @@ def test_seller_finds_reads_and_judges_and_the_manager_sees_it(site: Site, open_
     expect(card).to_contain_text(percent(best.confidence))
     card.get_by_role("link", name=product, exact=True).click()
 
-    reason = best.explanation.case().told[0]
+    reason = best.explanation.summary().shown_reasons[0]
     told = page.locator(".reason").first
     expect(told).to_contain_text(
         f"{len(reason.similar_users)} of the {reason.group} clients with a similar history also bought {product}"
@@ -260,7 +260,7 @@ def test_evidence_tells_names_to_the_mouse_and_to_arrow_keys(site: Site, open_pa
 def test_evidence_has_those_who_did_not_buy_and_counts_both(site: Site, open_page: OpenPage) -> None:
     best, page = site.case(), open_page("anna")
     page.goto(address("/recommendation", client=str(best.client), product=str(best.product)))
-    reason, card = best.explanation.case().told[0], page.locator(".reason").first
+    reason, card = best.explanation.summary().shown_reasons[0], page.locator(".reason").first
     last = card.locator("tbody tr:not(.self) td:last-child")
     kinds = last.evaluate_all("cells => cells.map(cell => cell.className)")
     buyers, others = kinds.count("bought"), kinds.count("not")

@@ -135,7 +135,7 @@ def owned_pair(site: Site) -> dict[str, str]:
     for row in range(15):
         for item in site.history.by_user[row].tolist():
             client, product = label(site.history, row), str(site.history.item_labels[item])
-            if site.application.served.advisor.explain(client, product).explanation.case().told:
+            if site.application.served.advisor.explain(client, product).explanation.summary().shown_reasons:
                 return {"client": client, "product": product}
     raise AssertionError("nothing is owned for a reason")
 

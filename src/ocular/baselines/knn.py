@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ocular.baselines.base import Baseline, Scores
 from ocular.data.interactions import Adjacency, Interactions, Labels, plain
-from ocular.explain.names import client_name, isolated, listed, product_name
+from ocular.explain.names import client_name, isolated, join_names, product_name
 from ocular.scoring import offer
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
@@ -54,7 +54,7 @@ class Evidence:
         return f"{self._product} is recommended to {self._client} because"
 
     def _names(self, labels: Labels, noun: str) -> str:
-        return listed([plain(labels[row]) for row in self.neighbours], noun, isolated)
+        return join_names([plain(labels[row]) for row in self.neighbours], noun, isolated)
 
 
 class SimilarClients(Evidence):

@@ -205,7 +205,7 @@ def _calibration(
         from ocular.plots import plot_reliability, save_figure
 
         place = reliability.with_stem(f"{reliability.stem}-{method.name}") if several else reliability
-        save_figure(place, plot_reliability(*after, before=before))
+        save_figure(place, plot_reliability(after, before=before))
         click.echo(f"reliability diagram of {method.name} in {place}", err=True)
     return {"calibration_error": round(before.error, 4), "calibrated_error": round(after.error, 4)}
 

@@ -1,9 +1,9 @@
 """
-What a confidence has been worth: how often recommendations like this one came true on held-out purchases.
+How often recommendations like this one were bought in a back-test on held-out purchases.
 
 Recommendations of known outcome are put into bins of equal number by confidence, and isotonic regression merges
-neighbours until a higher confidence never means a lower rate. What is left is a table of steps: from which confidence
-on, how many recommendations, how many hits. A recommendation is "like" those of its step.
+neighbours until a higher confidence never means a lower rate. The result is a table of steps: the lowest confidence of
+each, its recommendations and its hits. A recommendation is "like" those of its step.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from ocular.errors import DataError
+from ocular.explain.names import percent
 
-LEAST_IN_BIN, MOST_BINS = 50, 200
-LEAST_RECOMMENDATIONS = 100
+MIN_IN_BIN, MAX_BINS = 50, 200
+MIN_RECOMMENDATIONS = 100
 ERROR_BINS = 15
 
 Floats = NDArray[np.float64]
 
 
 class HitRate(NamedTuple):
-    """Of so many recommendations with a confidence from `low` to `high`, this share was bought."""
+    """The share that was bought of the recommendations with a confidence from `low` to `high`, and their number."""
 
     rate: float
     recommendations: int
@@ -33,16 +34,13 @@ class HitRate(NamedTuple):
     high: float = 1.0
 
     def text(self) -> str:
-        """One sentence."""
-        like = f"{self.low:.2f} or more" if self.high >= 1 else f"{self.low:.2f} to {self.high:.2f}"
-        return (
-            f"In a check on held-out purchases, {self.rate:.0%} of the {self.recommendations:,} recommendations with a "
-            f"confidence of {like} were bought."
-        )
+        """Return the rate as a sentence."""
+        similar = f"{self.recommendations:,} similar recommendations"
+        return f"In a back-test, {percent(self.rate)} of {similar} were bought."
 
 
 class Reliability(NamedTuple):
-    """Bins of equal width in confidence that hold anything: mean confidence, hit rate and number in each."""
+    """The bins of equal width in confidence that are not empty: mean confidence, hit rate and number in each."""
 
     confidence: Floats
     rate: Floats
@@ -50,7 +48,7 @@ class Reliability(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Expected calibration error: the mean distance of confidence and hit rate, weighed by number."""
+        """The expected calibration error: the mean distance of confidence and hit rate, weighted by number."""
         return float(np.average(np.abs(self.confidence - self.rate), weights=self.counts))
 
 
@@ -58,7 +56,7 @@ class Reliability(NamedTuple):
 class Calibration:
     """Steps of a non-decreasing function from confidence to hit rate."""
 
-    starts: Floats  # (n_steps,) least confidence of each
+    starts: Floats  # (n_steps,) lowest confidence of each
     means: Floats  # (n_steps,) mean confidence
     counts: NDArray[np.int64]  # (n_steps,) recommendations
     hits: NDArray[np.int64]  # (n_steps,) those that were bought
@@ -73,7 +71,7 @@ class Calibration:
         return rates
 
     def observed(self, confidence: float) -> HitRate | None:
-        """The step that a confidence falls into; None below all that was recommended in the check."""
+        """Return the step that a confidence falls into; None below all that was recommended in the back-test."""
         step = int(np.searchsorted(self.starts, confidence, side="right")) - 1
         if step < 0:
             return None
@@ -81,22 +79,23 @@ class Calibration:
         return HitRate(float(self.rates[step]), int(self.counts[step]), low, high)
 
     def apply(self, confidences: Floats) -> Floats:
-        """Hit rates of many confidences; the lowest step serves below itself too."""
+        """Return the hit rates of many confidences; those below the lowest step have its rate."""
         steps = np.searchsorted(self.starts, confidences, side="right") - 1
         return self.rates[np.maximum(steps, 0)]
 
     def known(self, confidences: Floats) -> Floats:
-        """Hit rates of many confidences; nan below all that was recommended in the check."""
+        """Return the hit rates of many confidences; nan below all that was recommended in the back-test."""
         return np.where(np.asarray(confidences) < self.starts[0], np.nan, self.apply(confidences))
 
     def to_dict(self) -> dict[str, Any]:
-        """For the manifest of a model; the steps are few."""
-        plain = {name: getattr(self, name).tolist() for name in ("starts", "means", "counts", "hits")}
+        """Return plain values for the manifest of a model; the steps are few."""
+        steps = {name: getattr(self, name).tolist() for name in ("starts", "means", "counts", "hits")}
         numbers = ("share", "per_client", "error_before", "error_after")
-        return plain | {name: getattr(self, name) for name in numbers}
+        return steps | {name: getattr(self, name) for name in numbers}
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Calibration:
+        """Return the calibration that `to_dict` described, checked."""
         starts, means = (np.array(given[name], dtype=np.float64) for name in ("starts", "means"))
         counts, hits = (np.array(given[name], dtype=np.int64) for name in ("counts", "hits"))
         sizes = {steps.shape for steps in (starts, means, counts, hits)}
@@ -111,9 +110,11 @@ class Calibration:
 
 def expected_rates(calibration: Calibration | None, confidences: Floats, *, checked: bool = True) -> Floats:
     """
-    How often to expect that recommendations come true: the confidence itself for a model without calibration, and below
-    all that was recommended in the check whichever is less, the confidence or the lowest rate. Not checked are those
-    that no co-cluster speaks for.
+    Return how often recommendations of these confidences are expected to be bought.
+
+    It is the confidence itself for a model without calibration, and below all that was recommended in the back-test the
+    lower of confidence and lowest rate. The same holds for what the back-test does not cover (`checked=False`):
+    products without a reason.
     """
     if calibration is None:
         return confidences
@@ -122,29 +123,29 @@ def expected_rates(calibration: Calibration | None, confidences: Floats, *, chec
 
 
 def fit_calibration(confidences: Floats, hits: NDArray[np.bool_]) -> Calibration:
-    """The steps for recommendations of known outcome."""
-    if len(confidences) < LEAST_RECOMMENDATIONS or not hits.any():
+    """Return the steps for recommendations of known outcome."""
+    if len(confidences) < MIN_RECOMMENDATIONS or not hits.any():
         raise DataError(
-            f"expected at least {LEAST_RECOMMENDATIONS} recommendations with some hits to calibrate on, "
+            f"expected at least {MIN_RECOMMENDATIONS} recommendations with some hits to calibrate on, "
             f"got {len(confidences)} with {int(hits.sum())}; give more purchases"
         )
     order = np.argsort(confidences, kind="stable")
     x, y = confidences[order], hits[order].astype(np.int64)
-    n_bins = int(np.clip(len(x) // LEAST_IN_BIN, 1, MOST_BINS))
+    n_bins = int(np.clip(len(x) // MIN_IN_BIN, 1, MAX_BINS))
     # equal confidences share a bin
     first = np.unique(np.searchsorted(x, x[np.arange(n_bins) * len(x) // n_bins]))
-    counts, found = np.diff([*first, len(x)]), np.add.reduceat(y, first)
-    level = isotonic_regression(found / counts, sample_weight=counts)
+    counts, bought = np.diff([*first, len(x)]), np.add.reduceat(y, first)
+    level = isotonic_regression(bought / counts, sample_weight=counts)
     step = np.flatnonzero(np.diff(level, prepend=-1.0) > 1e-12)
     n = np.add.reduceat(counts, step)
-    return Calibration(x[first[step]], np.add.reduceat(x, first[step]) / n, n, np.add.reduceat(found, step))
+    return Calibration(x[first[step]], np.add.reduceat(x, first[step]) / n, n, np.add.reduceat(bought, step))
 
 
 def measure_reliability(confidences: Floats, hits: NDArray[np.bool_], bins: int = ERROR_BINS) -> Reliability:
-    """Confidence against outcome, for the diagram and the expected calibration error."""
+    """Compare confidence and outcome, for the diagram and the expected calibration error."""
     place = np.minimum((confidences * bins).astype(np.int64), bins - 1)
     counts = np.bincount(place, minlength=bins)
-    there = counts > 0
+    filled = counts > 0
     total = np.maximum(counts, 1)
     mean, rate = (np.bincount(place, weights=values, minlength=bins) / total for values in (confidences, hits))
-    return Reliability(mean[there], rate[there], counts[there])
+    return Reliability(mean[filled], rate[filled], counts[filled])

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
-EXAMPLES = 3  # names in a sentence
+MAX_EXAMPLES = 3  # names in a sentence
 RIGHT_TO_LEFT = {"R", "AL"}
 DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # marks, not letters
 
@@ -14,35 +14,35 @@ Write = Callable[[str], str]  # escapes a name for the format it goes into
 
 
 def client_name(label: Any) -> str:
-    """The name, or "Client 6" where clients have numbers."""
+    """Return the name, or "Client 6" where clients have numbers."""
     return _name(label, "Client")
 
 
 def product_name(label: Any) -> str:
-    """The name, or "Item 4" where products have numbers."""
+    """Return the name, or "Item 4" where products have numbers."""
     return _name(label, "Item")
 
 
-def listed(labels: Sequence[Any], noun: str, write: Write = str) -> str:
+def join_names(labels: Sequence[Any], noun: str, write: Write = str) -> str:
     """
-    The first few names and how many more there are; whole numbers as ranges.
+    Return the first few names and how many more there are; whole numbers as ranges.
 
-    >>> listed(["bolt", "nut", "saw", "oar", "rope"], "Item")
+    >>> join_names(["bolt", "nut", "saw", "oar", "rope"], "Item")
     'bolt, nut, saw and 2 more'
-    >>> listed([3, 1, 2], "Item"), listed(["007", "12", "5", "31"], "Client")
+    >>> join_names([3, 1, 2], "Item"), join_names(["007", "12", "5", "31"], "Client")
     ('Items 1-3', 'Clients 007, 12, 5 and 1 more')
     """
-    more = [f"{len(labels) - EXAMPLES:,} more"] if len(labels) > EXAMPLES else []
-    shown = [one_line(str(label)) for label in labels[:EXAMPLES]]
+    more = [f"{len(labels) - MAX_EXAMPLES:,} more"] if len(labels) > MAX_EXAMPLES else []
+    shown = [one_line(str(label)) for label in labels[:MAX_EXAMPLES]]
     if not all(name.isdecimal() for name in shown):
-        return _joined([*(write(_name(label, noun)) for label in labels[:EXAMPLES]), *more])
+        return _joined([*(write(_name(label, noun)) for label in labels[:MAX_EXAMPLES]), *more])
     ranges = _ranges(labels) if all(isinstance(label, int) for label in labels) else []
-    numbers = ranges if 0 < len(ranges) <= EXAMPLES else [*shown, *more]
+    numbers = ranges if 0 < len(ranges) <= MAX_EXAMPLES else [*shown, *more]
     return f"{noun}{'s' if len(labels) > 1 else ''} {_joined(numbers)}"
 
 
 def one_line(text: str) -> str:
-    """Without line breaks, control characters and marks of direction, which would break a table or a sentence."""
+    """Return the text without line breaks, control characters and marks of direction, which would break a table."""
     if text.isprintable():  # as nearly all are: only spaces are left to put right
         return " ".join(text.split())
     visible = (c for c in text if unicodedata.bidirectional(c) not in DIRECTIONS)
@@ -50,14 +50,35 @@ def one_line(text: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """Right-to-left names are set apart, so that the sentence around them keeps its order."""
+    """Return a right-to-left name between marks that set it apart, so that the sentence around it keeps its order."""
     if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
         return f"\u2068{text}\u2069"
     return text
 
 
-def shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def quoted(text: str) -> str:
+    """
+    Return a name in quotation marks where a comma in it would read as the end of the name.
+
+    >>> quoted("LANTERN, RED"), quoted("LANTERN")
+    ('“LANTERN, RED”', 'LANTERN')
+    """
+    return f"“{text}”" if "," in text else text
+
+
+def shortened(text: str, max_length: int) -> str:
+    """Return the text, cut to a length and with an ellipsis where it is longer."""
+    return text if len(text) <= max_length else text[: max_length - 1].rstrip() + "…"
+
+
+def percent(share: float) -> str:
+    """
+    Return a share as people say it, with a digit below one per cent.
+
+    >>> percent(0.5), percent(0.004), percent(0.0)
+    ('50%', '0.4%', '0%')
+    """
+    return f"{100 * share:.1g}%" if 0.0001 <= share < 0.0095 else f"{share:.0%}"
 
 
 def _name(label: Any, noun: str) -> str:

@@ -1,10 +1,10 @@
 """
 What a product is likely to cost: what related clients paid for it.
 
-Related are the clients that the reasons of a recommendation name, each weighed by how much they have to do with those
-reasons. A client who bought often counts once: their purchases share their weight. Amounts of zero or less are gifts
-and corrections, not prices. Where too few related clients paid, everybody who bought the product is asked, and the
-estimate says so; where that is too few as well there is none.
+Related are the clients that the reasons of a recommendation name, each weighted by their part in those reasons. A
+client who bought often counts once: their purchases share their weight. Amounts of zero or less are gifts and
+corrections, not prices. Where too few related clients paid, the estimate is that of all buyers of the product, and says
+so; where these are too few as well there is none.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 
-LEAST_CLIENTS = 3  # who paid: fewer would be a guess, and would tell what one of them paid
-RANGE = (0.1, 0.5, 0.9)
+MIN_CLIENTS = 3  # who paid: fewer would be a guess, and would reveal what one of them paid
+QUANTILES = (0.1, 0.5, 0.9)
 SIMILAR, EVERYBODY = "similar clients", "all clients"
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PriceEstimate:
-    """A weighted median with its range: eight in ten paid between low and high."""
+    """A weighted median with its range: 80% paid between low and high."""
 
     median: float
     low: float
@@ -37,17 +37,17 @@ class PriceEstimate:
     currency: str = ""
 
     def text(self) -> str:
-        """One sentence."""
+        """Return the estimate as a sentence."""
         who = "Similar clients" if self.basis == SIMILAR else "All its buyers (too few of them similar)"
         low, median, high = (money(value, self.currency) for value in (self.low, self.median, self.high))
-        between = "exactly that" if low == high else f"between {low} and {high}"
+        spread = "80% exactly that" if low == high else f"80% between {low} and {high}"
         count = f"{self.purchases:,} purchases by {self.clients:,} clients"
-        return f"{who} paid {median}, eight in ten of them {between} ({count})."
+        return f"{who} paid a median of {median} ({spread}; {count})."
 
 
 def money(amount: float, currency: str = "") -> str:
     """
-    As people write it: two decimals below a thousand.
+    Return an amount as people write it: two decimals below a thousand.
 
     >>> money(1234.5, "£"), money(1.25, "EUR")
     ('£1,234', 'EUR 1.25')
@@ -59,36 +59,36 @@ def money(amount: float, currency: str = "") -> str:
 def estimate_price(
     item: int, related: Floats, interactions: Interactions, without: int | None = None
 ) -> PriceEstimate | None:
-    """From the purchases of `item` by users of positive weight `related`, or by everybody; one user left out."""
+    """Estimate from the purchases of `item` by users of positive weight `related`, or by all, `without` one user."""
     payments = interactions.payments
     if payments is None:
         return None
     buyers, prices, times = payments.of(item)
     for basis in (SIMILAR, EVERYBODY):
         weight = related if basis == SIMILAR else np.ones(interactions.n_users)
-        asked, weights, clients = _asked(buyers, times, weight, -1 if without is None else without)
-        if clients >= LEAST_CLIENTS:
-            low, median, high = _quantiles(prices[asked], weights)
-            return PriceEstimate(median, low, high, len(asked), clients, basis, interactions.currency)
+        chosen, weights, clients = _payments_of(buyers, times, weight, -1 if without is None else without)
+        if clients >= MIN_CLIENTS:
+            low, median, high = _quantiles(prices[chosen], weights)
+            return PriceEstimate(median, low, high, len(chosen), clients, basis, interactions.currency)
     return None
 
 
 @njit(nogil=True, cache=True)
-def _asked(buyers, times, weight, without):  # type: ignore[no-untyped-def]
-    """Payments of buyers of positive weight, their weights, and how many buyers; those of a buyer share the weight."""
-    asked, weights, n, clients = np.empty(len(buyers), np.int64), np.empty(len(buyers)), 0, 0.0
+def _payments_of(buyers, times, weight, without):  # type: ignore[no-untyped-def]
+    """Return the payments of buyers of positive weight, their weights (shared by those of a buyer), and the buyers."""
+    chosen, weights, n, clients = np.empty(len(buyers), np.int64), np.empty(len(buyers)), 0, 0.0
     for a in range(len(buyers)):
         if weight[buyers[a]] > 0 and buyers[a] != without:
-            asked[n], weights[n] = a, weight[buyers[a]] / times[a]
+            chosen[n], weights[n] = a, weight[buyers[a]] / times[a]
             clients += 1 / times[a]
             n += 1
-    return asked[:n], weights[:n], round(clients)
+    return chosen[:n], weights[:n], round(clients)
 
 
 def _quantiles(values: Floats, weights: Floats) -> list[float]:
-    """The ascending values at which the weight reaches each part of RANGE; between two where it does exactly."""
+    """Return the ascending values where the weight reaches each of QUANTILES; between two where it does so exactly."""
     reached = np.cumsum(weights) / weights.sum()
     last = len(values) - 1
-    at = [int(np.searchsorted(reached, q * (1 - 1e-9))) for q in RANGE]
-    after = [int(np.searchsorted(reached, q * (1 + 1e-9))) for q in RANGE]
+    at = [int(np.searchsorted(reached, q * (1 - 1e-9))) for q in QUANTILES]
+    after = [int(np.searchsorted(reached, q * (1 + 1e-9))) for q in QUANTILES]
     return [float(values[min(a, last)] + values[min(b, last)]) / 2 for a, b in zip(at, after, strict=True)]

@@ -3,52 +3,73 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Interactions, plain
+from ocular.data.interactions import Interactions
 from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.coclusters import Members
+from ocular.explain.counting import count_in_common, jaccard, split_buyers
 from ocular.explain.price import PriceEstimate
 
 Floats = NDArray[np.float64]
 
-MOST_REASONS = 3  # told
-LEAST_SHARE = 0.1  # of the case that a reason must carry to be told
-MOST_NAMES = 50  # of each kind that a reason lists as JSON: a group may have thousands
+MAX_REASONS = 3  # that a text shows
+MIN_SHARE = 0.1  # of the affinity that a reason must carry to be shown
+MAX_NAMES = 50  # of each kind that a reason lists as JSON: a group may have thousands
+PATTERN = "pattern"  # the kind of a reason: a co-cluster
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reason:
-    """What one co-cluster adds to the affinity of a user and an item."""
+    """What one co-cluster adds to the affinity of a user and an item, with the clients who bear it out."""
 
     cocluster: int
     contribution: float  # f_uc · f_ic
     owned_items: list[int]  # the user's purchases in this co-cluster, strongest first
-    similar_users: list[int]  # its users with some of these purchases who bought the item, most in common first
-    group: int = 0  # number of its users with some of these purchases, without this one
+    similar_users: list[int]  # the group's users who bought the item, most alike first
+    other_users: list[int] = field(default_factory=list)  # the group's users who did not, most in common first
+    base_rate: float = 0.0  # share of all other users who bought the item
+    kind: str = PATTERN
+
+    def __repr__(self) -> str:  # the lists may have thousands of entries
+        evidence = f"{len(self.owned_items)} owned items, {len(self.similar_users)} of {self.group} users bought it"
+        return f"Reason({self.kind} {self.cocluster}, contribution {self.contribution:.3g}, {evidence})"
+
+    @property
+    def group(self) -> int:
+        """The number of users of the co-cluster with some of the owned items, without this user."""
+        return len(self.similar_users) + len(self.other_users)
+
+    @property
+    def rate(self) -> float:
+        """The share of the group that bought the item."""
+        return len(self.similar_users) / max(self.group, 1)
 
 
 @dataclass(frozen=True)
-class Case:
-    """The reasons as they are told: strongest first, equal ones merged, and what is left unsaid."""
+class ReasonSummary:
+    """The reasons that are shown, strongest first and equal ones merged, and how much of the affinity is left."""
 
-    told: list[Reason]
+    shown_reasons: list[Reason]
     affinity: float  # all of it: z
-    left_out: int  # number of weaker reasons
-    left_out_share: float  # of the affinity
-    rest_share: float  # of the affinity that no co-cluster explains: popularity and background
+    n_hidden: int  # number of reasons that are not shown
+    hidden_share: float  # of the affinity
+    rest_share: float  # of the affinity that no reason explains: popularity and background
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Contributions sum to ⟨f_u, f_i⟩; with `base` (biases and background) they give the confidence."""
+    """
+    Why an item has its probability for a user.
+
+    Contributions of the reasons sum to ⟨f_u, f_i⟩; with `base` (biases and background) they give the confidence.
+    """
 
     user: int | None  # None: a client who is not in the model
     item: int
@@ -65,27 +86,28 @@ class Explanation:
 
     @property
     def client(self) -> Any:
-        """The client's name."""
-        return "the client" if self.user is None else plain(self.interactions.user_labels[self.user])
+        """The client's name as it is shown."""
+        return "the client" if self.user is None else self.interactions.user_name(self.user)
 
     @property
     def product(self) -> Any:
-        """The product's name."""
-        return plain(self.interactions.item_labels[self.item])
+        """The product's name as it is shown."""
+        return self.interactions.item_name(self.item)
 
-    def case(self, most: int = MOST_REASONS) -> Case:
-        """At most so many reasons with evidence, each at least a tenth of the affinity (the first always)."""
-        named = self._distinct_reasons()
-        affinity = sum(reason.contribution for reason in self.reasons)
-        total = max(affinity + self.base, 1e-12)
-        enough = [n for n, reason in enumerate(named) if n == 0 or reason.contribution >= LEAST_SHARE * total]
-        told = [named[n] for n in enough[: max(1, most)]]
-        bare = sum(not (reason.owned_items and reason.similar_users) for reason in self.reasons)
-        unsaid = affinity - sum(reason.contribution for reason in told)
-        return Case(told, total, len(named) + bare - len(told), unsaid / total, self.base / total)
+    def summary(self, max_reasons: int = MAX_REASONS) -> ReasonSummary:
+        """Return at most so many reasons with evidence, each at least a tenth of the affinity (the first always)."""
+        distinct = self._distinct_reasons()
+        explained = sum(reason.contribution for reason in self.reasons)
+        affinity = max(explained + self.base, 1e-12)
+        strong = [n for n, reason in enumerate(distinct) if n == 0 or reason.contribution >= MIN_SHARE * affinity]
+        shown = [distinct[n] for n in strong[: max(1, max_reasons)]]
+        without_evidence = sum(not (reason.owned_items and reason.similar_users) for reason in self.reasons)
+        hidden = explained - sum(reason.contribution for reason in shown)
+        n_hidden = len(distinct) + without_evidence - len(shown)
+        return ReasonSummary(shown, affinity, n_hidden, hidden / affinity, self.base / affinity)
 
     def _distinct_reasons(self) -> list[Reason]:
-        """Co-clusters with the same purchases and the same clients are one reason to a reader."""
+        """Merge co-clusters with the same purchases and the same clients: to a reader they are one reason."""
         named = [reason for reason in self.reasons if reason.owned_items and reason.similar_users]
         sizes = Counter((len(reason.owned_items), len(reason.similar_users)) for reason in named)
         groups: dict[object, list[Reason]] = {}
@@ -97,23 +119,28 @@ class Explanation:
         merged = [replace(same[0], contribution=sum(r.contribution for r in same)) for same in groups.values()]
         return sorted(merged, key=lambda reason: -reason.contribution)
 
+    def __repr__(self) -> str:
+        pair = f"{self.product!r} for {self.client!r}"
+        return f"Explanation({pair}, confidence {self.confidence:.2g}, {len(self.reasons)} reasons)"
+
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def text(self, most: int = MOST_REASONS, *, show_clients: bool = True) -> str:
-        """The rationale in words; `show_clients=False` names no other client."""
-        return wording.text(self, most, show_clients)
+    def text(self, max_reasons: int = MAX_REASONS, *, show_clients: bool = True) -> str:
+        """Return the rationale in words; `show_clients=False` names no other client."""
+        return wording.text(self, max_reasons, show_clients)
 
-    def to_markdown(self, most: int = MOST_REASONS, *, show_clients: bool = True) -> str:
-        return wording.markdown(self, most, show_clients)
+    def to_markdown(self, max_reasons: int = MAX_REASONS, *, show_clients: bool = True) -> str:
+        """Return the rationale as Markdown."""
+        return wording.markdown(self, max_reasons, show_clients)
 
-    def to_html(self, most: int = MOST_REASONS, *, show_clients: bool = True) -> str:
-        """A fragment: <div class="ocular-explanation">…</div>."""
-        return wording.html(self, most, show_clients)
+    def to_html(self, max_reasons: int = MAX_REASONS, *, show_clients: bool = True) -> str:
+        """Return the rationale as a fragment: <div class="ocular-explanation">…</div>."""
+        return wording.html(self, max_reasons, show_clients)
 
-    def to_dict(self, *, show_clients: bool = True, most_names: int = MOST_NAMES) -> dict[str, Any]:
-        """Plain values with names, ready for JSON; `told` is what the text tells, `reasons` is all there is."""
-        case, price, observed = self.case(), self.price, self.observed
+    def to_dict(self, *, show_clients: bool = True, max_names: int = MAX_NAMES) -> dict[str, Any]:
+        """Return plain values with names for JSON; `shown_reasons` are those of the text, `reasons` are all."""
+        summary, price, observed = self.summary(), self.price, self.observed
         return {
             "client": None if self.user is None else self.client,
             "product": self.product,
@@ -128,40 +155,48 @@ class Explanation:
             "currency": None if price is None else price.currency,
             "owned": self.owned,
             "base": self.base,
-            "told": [self._reason_dict(reason, show_clients, most_names) for reason in case.told],
-            "left_out": case.left_out,
-            "left_out_share": case.left_out_share,
-            "reasons": [self._reason_dict(reason, show_clients, most_names) for reason in self.reasons],
+            "shown_reasons": [self._reason_dict(reason, show_clients, max_names) for reason in summary.shown_reasons],
+            "hidden_reasons": summary.n_hidden,
+            "hidden_share": summary.hidden_share,
+            "reasons": [self._reason_dict(reason, show_clients, max_names) for reason in self.reasons],
             "text": self.text(show_clients=show_clients),
         }
 
-    def _reason_dict(self, reason: Reason, show_clients: bool, most_names: int) -> dict[str, Any]:
-        users, items = self.interactions.user_labels, self.interactions.item_labels
-        similar = [plain(users[u]) for u in reason.similar_users[:most_names]] if show_clients else []
+    def _reason_dict(self, reason: Reason, show_clients: bool, max_names: int) -> dict[str, Any]:
+        data = self.interactions
+        similar = reason.similar_users[:max_names] if show_clients else []
         return {
+            "kind": reason.kind,
             "cocluster": reason.cocluster,
             "contribution": reason.contribution,
-            "owned_items": [plain(items[i]) for i in reason.owned_items[:most_names]],
+            "owned_items": [data.item_name(i) for i in reason.owned_items[:max_names]],
             "owned": len(reason.owned_items),
-            "similar_users": similar,
+            "similar_users": [data.user_name(u) for u in similar],
             "bought_by": len(reason.similar_users),
             "group": reason.group,
+            "rate": reason.rate,
+            "base_rate": reason.base_rate,
         }
 
 
 class Group(NamedTuple):
-    """Who has some of a user's purchases in a co-cluster: most of them first, of equal ones the stronger first."""
+    """The users of a co-cluster who have some of a user's purchases in it, most first, then by strength."""
 
     owned_items: list[int]
     users: NDArray[np.int64]
     strengths: NDArray[np.float32]
+    likeness: Floats  # purchases in common × Jaccard similarity of all purchases
 
 
 class Reasons:
     """
-    Of one user, for any item. Groups are kept: the items recommended to a user share them.
+    The reasons for any item to one user. Groups are cached: the items recommended to a user share them.
 
-    `strengths`, of f_u by co-cluster, and `owned` belong to a user of the model, then named by `user`, or to a new one.
+    `strengths` (f_u by co-cluster) and `owned` belong to a user of the model, then given as `user`, or to a new one.
+
+    Similar users come in the order of likeness: the number of named purchases they share with the user, times the
+    Jaccard similarity |A ∩ B| / |A ∪ B| of everything the two have bought. The first few are then clients of about the
+    same size with the same tastes, not the largest buyers, who have a little in common with everybody.
     """
 
     def __init__(
@@ -177,33 +212,39 @@ class Reasons:
         self._interactions, self._user = interactions, -1 if user is None else user
         self._owned = np.zeros(interactions.n_items, dtype=bool)
         self._owned[owned] = True
-        self._room = np.zeros(interactions.n_users, dtype=np.int32)
+        self._counts = np.zeros(interactions.n_users, dtype=np.int32)  # zero between calls of the kernels
+        columns = interactions.by_item
+        self._jaccard = jaccard(columns.indptr, columns.indices, owned, interactions.by_user.degrees)
         self._groups: dict[tuple[int, int, bool], Group] = {}
 
     def find(self, item: int) -> tuple[list[Reason], Floats]:
         """
-        One reason for each co-cluster that holds both, strongest first; and how much each client has to do with them.
+        Return a reason for each co-cluster that holds both, strongest first, and the weight of each client in them.
 
         Evidence comes from the members of a co-cluster; where none of them bears it out, from all with a trace of it.
-        Similar are only those who have one of the purchases named. A client v who is named has to do with the case by
+        Similar are only those who have one of the purchases named. The weight of a client v who is named is
         Σ over the reasons of contribution · f_vc.
         """
         f_i, n_users = memberships(self._item_factors, item), self._interactions.n_users
         product = {c: self._strengths[c] * f_i[c] for c in self._strengths.keys() & f_i.keys()}
         bought = np.zeros(n_users, dtype=bool)
         bought[self._interactions.by_item[item]] = True
+        in_model = self._user >= 0
+        base_rate = float(bought.sum() - (in_model and bought[self._user])) / max(n_users - in_model, 1)
         reasons, related = [], np.zeros(n_users)
         for c in sorted(product, key=lambda c: (-product[c], c)):
             group = self._group(c, item, of_members=True)
-            similar = _similar(group.users, group.strengths, bought, product[c], related)
+            similar, others = split_buyers(group.users, group.strengths, group.likeness, bought, product[c], related)
             if not len(similar):
                 group = self._group(c, item, of_members=False)
-                similar = _similar(group.users, group.strengths, bought, product[c], related)
-            reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), len(group.users)))
+                similar, others = split_buyers(
+                    group.users, group.strengths, group.likeness, bought, product[c], related
+                )
+            reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), others.tolist(), base_rate))
         return reasons, related
 
     def _group(self, c: int, item: int, *, of_members: bool) -> Group:
-        key = c, item if self._owned[item] else -1, of_members  # an item does not speak for itself
+        key = c, item if self._owned[item] else -1, of_members  # a purchase is no evidence for itself
         if key not in self._groups:
             items = self._members.items_of(c)[0]
             owned = items[self._owned[items] & (items != item)]
@@ -212,58 +253,20 @@ class Reasons:
                 owned = items[self._owned[items] & (items != item)]
             users, strengths = self._members.users_of(c) if of_members else _strongest(self._user_factors, c)
             columns = self._interactions.by_item
-            places = _in_common(users, columns.indptr, columns.indices, owned, self._user, self._room)
-            self._groups[key] = Group(owned.tolist(), users[places], strengths[places])
+            places, common = count_in_common(users, columns.indptr, columns.indices, owned, self._user, self._counts)
+            users = users[places]
+            self._groups[key] = Group(owned.tolist(), users, strengths[places], common * self._jaccard[users])
         return self._groups[key]
 
 
-@njit(nogil=True, cache=True)
-def _in_common(users, indptr, indices, owned, without, counts):  # type: ignore[no-untyped-def]
-    """
-    Places in `users` of those with some of the owned items, most first, of equal ones the first in `users`.
-
-    `counts`, (n_users,), is zero before and after.
-    """
-    for i in owned:
-        for u in indices[indptr[i] : indptr[i + 1]]:
-            counts[u] += 1
-    if without >= 0:
-        counts[without] = 0
-    starts, n = np.zeros(len(owned) + 2, np.int64), len(owned)
-    for u in users:
-        starts[n - counts[u] + 1] += 1
-    starts = starts.cumsum()  # a counting sort
-    places = np.empty(starts[n], np.int64)
-    for a in range(len(users)):
-        rank = n - counts[users[a]]
-        if rank < n:
-            places[starts[rank]] = a
-            starts[rank] += 1
-    for i in owned:
-        counts[indices[indptr[i] : indptr[i + 1]]] = 0
-    return places
-
-
-@njit(nogil=True, cache=True)
-def _similar(users, strengths, bought, contribution, related):  # type: ignore[no-untyped-def]
-    """Those of the users who bought; each is related by their share in the contribution."""
-    similar, n = np.empty(len(users), np.int64), 0
-    for a in range(len(users)):
-        if bought[users[a]]:
-            similar[n] = users[a]
-            n += 1
-            related[users[a]] += contribution * strengths[a]
-    return similar[:n]
-
-
 def memberships(factors: sp.csr_array, r: int) -> dict[int, float]:
-    """Strengths of a row by co-cluster."""
+    """Return the strengths of a row by co-cluster."""
     span = slice(factors.indptr[r], factors.indptr[r + 1])
     return dict(zip(factors.indices[span].tolist(), factors.data[span].tolist(), strict=True))
 
 
 def _strongest(factors: sp.csr_array, c: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """All rows with any strength in c, and their strengths, strongest first."""
+    """Return all rows with any strength in c, and their strengths, strongest first."""
     places = np.flatnonzero(factors.indices == c)
     rows, strengths = np.searchsorted(factors.indptr, places, side="right") - 1, factors.data[places]
     order = np.argsort(-strengths, kind="stable")[: int((strengths > 0).sum())]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.explain.calibration import Calibration, expected_rates
-from ocular.explain.price import LEAST_CLIENTS
+from ocular.explain.price import MIN_CLIENTS
 
 Floats = NDArray[np.float64]
 
@@ -40,19 +40,19 @@ class ExpectedValues:
 
     def value(self, item: int, confidence: float) -> float | None:
         """Return the expected value of one recommendation; None where the product has no typical price."""
-        found = float(self.values(np.array([item]), np.array([confidence]))[0])
-        return found if np.isfinite(found) else None
+        value = float(self.values(np.array([item]), np.array([confidence]))[0])
+        return value if np.isfinite(value) else None
 
 
 def typical_prices(interactions: Interactions) -> Floats:
-    """Return (n_items,) the median price that was paid; nan where fewer than LEAST_CLIENTS clients paid a known one."""
+    """Return (n_items,) the median price that was paid; nan where fewer than MIN_CLIENTS clients paid a known one."""
     prices, payments = np.full(interactions.n_items, np.nan), interactions.payments
     if payments is None:
         return prices
     first, last = payments.indptr[:-1], payments.indptr[1:] - 1
     items = np.repeat(np.arange(interactions.n_items), np.diff(payments.indptr))
     payers = np.rint(np.bincount(items, weights=1 / payments.times, minlength=interactions.n_items))
-    known = payers >= LEAST_CLIENTS
+    known = payers >= MIN_CLIENTS
     low, high = ((first + last) // 2)[known], ((first + last + 1) // 2)[known]
     prices[known] = (payments.prices[low] + payments.prices[high]) / 2
     return prices

@@ -6,49 +6,54 @@ import html as markup
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ocular.data.interactions import plain
-from ocular.explain.names import Write, client_name, isolated, listed, product_name
+from ocular.explain.names import Write, client_name, isolated, join_names, percent, product_name, quoted
 
 if TYPE_CHECKING:
-    from ocular.explain.reasons import Explanation, Reason
+    from ocular.explain.reasons import Explanation, Reason, ReasonSummary
 
 NO_PRICE = "No price estimate: too few other clients paid a known price for it."
+MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
 
 
 class Rationale(NamedTuple):
-    """Sentences; the names in head and points are escaped already."""
+    """The sentences of an explanation; the names in head and points are escaped already."""
 
     head: str
     points: list[str]
     notes: list[str]
 
 
-def text(explanation: Explanation, most: int, show_clients: bool) -> str:
-    said = _say(explanation, most, show_clients, isolated)
-    return "\n".join([said.head, *(f"- {point}" for point in said.points), *said.notes])
+def text(explanation: Explanation, max_reasons: int, show_clients: bool) -> str:
+    """Return the rationale as plain text, a line per sentence."""
+    rationale = _rationale(explanation, max_reasons, show_clients, _for_text)
+    return "\n".join([rationale.head, *(f"- {point}" for point in rationale.points), *rationale.notes])
 
 
-def markdown(explanation: Explanation, most: int, show_clients: bool) -> str:
-    said = _say(explanation, most, show_clients, _for_markdown)
-    notes = (_escape_markdown(note) for note in said.notes)
-    return "\n\n".join(part for part in (said.head, "\n".join(f"- {p}" for p in said.points), *notes) if part)
+def markdown(explanation: Explanation, max_reasons: int, show_clients: bool) -> str:
+    """Return the rationale as Markdown; names are escaped."""
+    rationale = _rationale(explanation, max_reasons, show_clients, _for_markdown)
+    points = "\n".join(f"- {point}" for point in rationale.points)
+    notes = (_escape_markdown(note) for note in rationale.notes)
+    return "\n\n".join(part for part in (rationale.head, points, *notes) if part)
 
 
-def html(explanation: Explanation, most: int, show_clients: bool) -> str:
-    said = _say(explanation, most, show_clients, _for_html)
-    points = "".join(f"<li>{point}</li>" for point in said.points)
-    notes = "".join(f"<p>{markup.escape(note)}</p>" for note in said.notes)
-    return f'<div class="ocular-explanation"><p>{said.head}</p>{f"<ul>{points}</ul>" if points else ""}{notes}</div>'
+def html(explanation: Explanation, max_reasons: int, show_clients: bool) -> str:
+    """Return the rationale as an HTML fragment; names are escaped."""
+    rationale = _rationale(explanation, max_reasons, show_clients, _for_html)
+    points = "".join(f"<li>{point}</li>" for point in rationale.points)
+    body = f"<p>{rationale.head}</p>" + (f"<ul>{points}</ul>" if points else "")
+    notes = "".join(f"<p>{markup.escape(note)}</p>" for note in rationale.notes)
+    return f'<div class="ocular-explanation">{body}{notes}</div>'
 
 
-def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) -> Rationale:
+def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, write: Write) -> Rationale:
     client, product = write(client_name(explanation.client)), write(product_name(explanation.product))
     first = write("The client") if explanation.user is None else client  # at the start of a sentence
     bought = f"{first} has bought {product} already"
     confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
-    supposing = _supposition(explanation, client, write)
-    case = explanation.case(most)
-    if not case.told:
+    assumption = _assumption(explanation, client, write)
+    summary = explanation.summary(max_reasons)
+    if not summary.shown_reasons:
         known = f"{bought}, with a confidence of {confidence}"
         if not explanation.owned:
             known = f"{product} has a confidence of {confidence} for {client}"
@@ -57,40 +62,58 @@ def _say(explanation: Explanation, most: int, show_clients: bool, write: Write) 
             popular = explanation.base > 2 * explanation.background
             alone = "what popularity alone gives" if popular else "the background probability of any pair"
             why = f"the model has no reason, because no co-cluster holds both; this is {alone}."
-        return Rationale(f"{supposing}{known}: {why}", [], _notes(explanation))
+        return Rationale(f"{assumption}{known}: {why}", [], _notes(explanation))
     head = f"{product} is recommended to {client} with confidence {confidence}"
     if explanation.owned:
         head = f"{bought}; the model gives that a confidence of {confidence}"
     points = [
         f"{f'Moreover, {client}' if n else first} has purchased {_evidence(explanation, reason, show_clients, write)}"
-        for n, reason in enumerate(case.told)
+        for n, reason in enumerate(summary.shown_reasons)
     ]
-    if case.left_out:
-        left = "1 weaker reason is" if case.left_out == 1 else f"{case.left_out} weaker reasons are"
-        points.append(f"{left} left out: {case.left_out_share:.0%} of the case.")
-    if case.rest_share >= 0.1:
-        points.append(f"Popularity and background make {case.rest_share:.0%} of the case.")
-    return Rationale(f"{supposing}{head} because:", points, _notes(explanation))
+    points += _what_is_not_shown(explanation, summary, first)
+    return Rationale(f"{assumption}{head} because:", points, _notes(explanation))
 
 
-def _supposition(explanation: Explanation, client: str, write: Write) -> str:
-    """What is not so but taken to be, said before anything that rests on it."""
+def _assumption(explanation: Explanation, client: str, write: Write) -> str:
+    """Return what is assumed and not so, said before anything that rests on it."""
     if explanation.user is None or explanation.supposed is None:
         return ""
-    labels = explanation.interactions.item_labels
-    also = listed([plain(labels[i]) for i in explanation.supposed], "Item", write)
+    also = join_names([explanation.interactions.item_name(i) for i in explanation.supposed], "Item", write)
     return f"Supposing that {client} also had {also}: " if also else f"Supposing that {client} had other purchases: "
 
 
 def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, write: Write) -> str:
     data = explanation.interactions
-    have = listed([plain(data.item_labels[i]) for i in reason.owned_items], "Item", write)
-    alike = listed([plain(data.user_labels[u]) for u in reason.similar_users], "Client", write)
-    examples = f" (e.g., {alike})" if show_clients else ""
-    bought, all_ = len(reason.similar_users), reason.group
-    counted = f"{bought:,} of the {all_:,} clients in this group" if all_ > 1 else "the one other client in this group"
+    owned = join_names([data.item_name(i) for i in reason.owned_items], "Item", write)
+    similar = join_names([data.user_name(u) for u in reason.similar_users], "Client", write)
+    examples = f" (e.g., {similar})" if show_clients else ""
+    share = f"{len(reason.similar_users):,} of {reason.group:,} in this group, {percent(reason.rate)}"
+    if reason.group == 1:
+        share = "the only other client in this group"
     product = write(product_name(explanation.product))
-    return f"{have}. Clients with similar purchase history{examples} also bought {product} ({counted})."
+    return (
+        f"{owned}. Clients with similar purchase history{examples} also bought {product} "
+        f"({share}; {percent(reason.base_rate)} of all clients)."
+    )
+
+
+def _what_is_not_shown(explanation: Explanation, summary: ReasonSummary, client: str) -> list[str]:
+    """Return what carries the rest of the score; `client` begins a sentence."""
+    sentences, hidden = [], percent(summary.hidden_share)
+    shown_share = 1 - summary.hidden_share - summary.rest_share
+    if summary.n_hidden > 1 and shown_share < 0.5 and summary.hidden_share > summary.rest_share:
+        products = f"{len(explanation.client_items):,} products so far"
+        sentences.append(
+            f"The rest, {hidden} of the score, comes from {summary.n_hidden:,} smaller patterns: {client} buys from "
+            f"many of them ({products})."
+        )
+    elif summary.n_hidden:
+        minor = "minor" if summary.hidden_share < 0.5 else "other"
+        reasons = f"1 {minor} reason" if summary.n_hidden == 1 else f"{summary.n_hidden:,} {minor} reasons"
+        sentences.append(f"{reasons} not shown ({hidden} of the score).")
+    if summary.rest_share >= MIN_REST_SHARE:
+        sentences.append(f"Popularity and background add {percent(summary.rest_share)} of the score.")
+    return sentences
 
 
 def _notes(explanation: Explanation) -> list[str]:
@@ -105,8 +128,12 @@ def _notes(explanation: Explanation) -> list[str]:
     return notes
 
 
+def _for_text(name: str) -> str:
+    return isolated(quoted(name))
+
+
 def _for_markdown(name: str) -> str:
-    return _escape_markdown(isolated(name))
+    return _escape_markdown(_for_text(name))
 
 
 def _escape_markdown(text: str) -> str:
@@ -115,4 +142,4 @@ def _escape_markdown(text: str) -> str:
 
 
 def _for_html(name: str) -> str:
-    return f"<bdi>{markup.escape(name)}</bdi>"
+    return f"<bdi>{markup.escape(quoted(name))}</bdi>"

@@ -1,5 +1,5 @@
 """
-How pictures look: colours, squares, names, axes.
+The look of pictures: colours, squares, names, axes, files.
 
 Colours are those of Okabe and Ito, which colour-blind readers tell apart, and never the only cue. On white paper the
 pale ones are darkened to a contrast of 3. Names are data: they are shown as they are and never as markup.
@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 from ocular.errors import ConfigError, MissingExtraError
 from ocular.explain.names import one_line
+from ocular.storage import write_file
+from ocular.validation import check_choice
 
 try:
     from matplotlib.axes import Axes
@@ -36,9 +39,53 @@ except ImportError as error:
 
 LINES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))]
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}  # a $ in a name is a dollar
-
+DPI = 144  # sharp on screens with many pixels too
+SCREEN_DPI = 96  # of a browser
 
 THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
+
+
+class Picture(Figure):
+    """A figure that a notebook shows, without pyplot and without any magic."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        """Return the PNG file and the size to show it at."""
+        content = png(self)
+        return content, {"width": shown_width(content)}
+
+
+def png(figure: Figure, dpi: int = DPI) -> bytes:
+    """Return the picture as a PNG file."""
+    return _rendered(figure, "png", dpi)
+
+
+def shown_width(content: bytes, dpi: int = DPI) -> int:
+    """Return the width in a browser's pixels of a PNG file that was drawn with this resolution."""
+    return int.from_bytes(content[16:20]) * SCREEN_DPI // dpi  # from the header
+
+
+def check_picture_name(path: str | Path) -> Path:
+    """Return the path, or raise a ConfigError where its ending is not known: better before a long computation."""
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"expected a file name that ends in .png, .svg or .pdf, got {path.name!r}")
+    return path
+
+
+def save_figure(path: str | Path, figure: Figure) -> None:
+    """Write the picture as .png, .svg or .pdf, by the name of the file."""
+    path = check_picture_name(path)
+    content = _rendered(figure, path.suffix.lower()[1:], DPI)
+    write_file(path, lambda file: file.write(content))
+
+
+def _rendered(figure: Figure, kind: str, dpi: int) -> bytes:
+    buffer = io.BytesIO()
+    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "constrained_layout not applied")  # of a single square: it needs none
+        figure.savefig(buffer, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.2, metadata=undated)
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -68,13 +115,18 @@ THEMES = {
 
 
 def theme_named(name: str) -> Theme:
-    if name not in THEMES:
-        raise ConfigError(f"expected theme 'light' or 'dark', got {name!r}")
-    return THEMES[name]
+    """Return the colours of "light" or "dark"."""
+    return THEMES[check_choice(name, "theme", THEMES)]
 
 
-def new_figure(size: tuple[float, float], colors: Theme) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=size, layout="constrained", facecolor=colors.paper)
+def new_picture(size: tuple[float, float], colors: Theme) -> Picture:
+    """Return an empty picture of a size in inches."""
+    return Picture(figsize=size, layout="constrained", facecolor=colors.paper)
+
+
+def new_axes(size: tuple[float, float], colors: Theme) -> tuple[Picture, Axes]:
+    """Return a picture with one pair of axes."""
+    figure = new_picture(size, colors)
     axes = figure.add_subplot()
     axes.set_facecolor(colors.paper)
     return figure, axes
@@ -82,14 +134,14 @@ def new_figure(size: tuple[float, float], colors: Theme) -> tuple[Figure, Axes]:
 
 def grid(
     rows: list[str], columns: list[str], colors: Theme, title: str, cell: float | None = None
-) -> tuple[Figure, Axes]:
-    """Empty squares with the names of rows on the left and of columns on top; sized so that all can be read."""
+) -> tuple[Picture, Axes]:
+    """Draw empty squares with the names of rows on the left and of columns on top, large enough to read."""
     cell = cell or (0.34 if max(len(rows), len(columns)) <= 24 else 0.19)
     size = 9 if cell > 0.3 else 8
     widths = [max(map(len, names)) * size / 72 * 0.62 for names in (rows, columns)]
     flat = widths[1] <= cell * 0.9
     width, height = widths[0] + cell * len(columns) + 0.6, (0.3 if flat else widths[1]) + cell * len(rows) + 1.2
-    figure, axes = new_figure((max(width, 5.0), height), colors)
+    figure, axes = new_axes((max(width, 5.0), height), colors)
     axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5), aspect="equal", anchor="NW")
     text: dict[str, Any] = {"fontsize": size, "color": colors.ink, **PLAIN}
     axes.set_xticks(range(len(columns)), columns, rotation=0 if flat else 90, **text)
@@ -102,7 +154,7 @@ def grid(
 
 
 def draw_squares(axes: Axes, cells: Iterable[Any], color: Any, name: str, **style: Any) -> PatchCollection:
-    """Squares at (row, column), with a gap between neighbours."""
+    """Draw squares at (row, column), with a gap between neighbours."""
     patches = [Rectangle((column - 0.44, row - 0.44), 0.88, 0.88) for row, column in cells]
     style = {"edgecolor": "none", "zorder": 3, "clip_on": False, **style}
     squares = PatchCollection(patches, facecolor=color, gid=name, **style)
@@ -110,19 +162,21 @@ def draw_squares(axes: Axes, cells: Iterable[Any], color: Any, name: str, **styl
     return squares
 
 
-def sentence(text: str, colors: Theme) -> Figure:
-    figure, axes = new_figure((6.5, 1.6), colors)
+def sentence(text: str, colors: Theme) -> Picture:
+    """Return a picture of a sentence, where there is nothing to draw."""
+    figure, axes = new_axes((6.5, 1.6), colors)
     axes.set_axis_off()
     axes.text(0, 0.5, text, ha="left", va="center", fontsize=11, color=colors.ink, linespacing=1.6, **PLAIN)
     return figure
 
 
 def set_title(axes: Axes, text: str, colors: Theme, pad: float = 12) -> None:
+    """Write a bold title above the axes, on the left."""
     axes.set_title(text, loc="left", fontsize=12, fontweight="bold", color=colors.ink, pad=pad, **PLAIN)
 
 
 def write_below(axes: Axes, note: str, handles: list[Any], colors: Theme, **legend: Any) -> None:
-    """A line of text under the squares, broken to their width, and the legend under it."""
+    """Write a line of text under the squares, broken to their width, and the legend under it."""
     figure = cast("Figure", axes.get_figure())
     width = int(figure.get_figwidth() * 12)
     note = "\n".join(textwrap.fill(line, max(width, 40)) for line in note.split("\n"))
@@ -137,6 +191,7 @@ def write_below(axes: Axes, note: str, handles: list[Any], colors: Theme, **lege
 
 
 def style_axes(axes: Axes, colors: Theme) -> None:
+    """Give the axes of a chart the colours of the theme."""
     axes.set_facecolor(colors.paper)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(colors.muted)
@@ -148,13 +203,14 @@ def style_axes(axes: Axes, colors: Theme) -> None:
 
 
 def style_colorbar(bar: Any, label: str, colors: Theme) -> None:
+    """Label a colour bar in the colours of the theme."""
     bar.set_label(label, color=colors.ink, fontsize=9)
     bar.ax.tick_params(colors=colors.muted, labelcolor=colors.ink, labelsize=8)
     bar.outline.set_visible(False)
 
 
 def log_axis(axes: Axes, side: str, values: NDArray[Any]) -> None:
-    """Sizes as they are said, 1, 2, 5, 10, …, with room around them, even if all are equal."""
+    """Scale an axis by logarithm, marked at 1, 2, 5, 10, …, with room around the values, even if all are equal."""
     low, high = float(values.min()), float(values.max())
     middle, half = (low * high) ** 0.5, 1.35 * max(high / low, 3) ** 0.5
     axes.set(**{f"{side}scale": "log", f"{side}lim": (middle / half, middle * half)})
@@ -164,20 +220,12 @@ def log_axis(axes: Axes, side: str, values: NDArray[Any]) -> None:
     axis.set_major_formatter(THOUSANDS)
 
 
-def rendered(figure: Figure, kind: str, dpi: int) -> bytes:
-    buffer = io.BytesIO()
-    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "constrained_layout not applied")  # of a single square: it needs none
-        figure.savefig(buffer, format=kind, dpi=dpi, bbox_inches="tight", pad_inches=0.2, metadata=undated)
-    return buffer.getvalue()
-
-
-def short_name(label: object, most: int = 28) -> str:
-    """A label as one short line of characters that the font has."""
+def short_name(label: object, max_length: int = 28) -> str:
+    """Return a label as one short line of characters that the font has."""
     visible = "".join(c for c in one_line(str(label)) if unicodedata.category(c) != "Cf")
-    if len(visible) > most:
-        visible = f"{visible[: most - most // 2 - 1].rstrip()}…{visible[-(most // 2) :].lstrip()}"
+    if len(visible) > max_length:
+        end = max_length // 2
+        visible = f"{visible[: max_length - end - 1].rstrip()}…{visible[-end:].lstrip()}"
     return "".join(c if c == " " or _has_glyph(c) else "▯" for c in visible) or "(no name)"
 
 
@@ -188,12 +236,13 @@ def _has_glyph(character: str) -> bool:
 
 
 def mix(color: str, other: str, share: float) -> str:
+    """Return a mixture of two colours, with this share of the first."""
     red, green, blue = (share * a + (1 - share) * b for a, b in zip(to_rgb(color), to_rgb(other), strict=True))
     return to_hex((red, green, blue))
 
 
 def readable_on(under: Any) -> str:
-    """Black or white, whichever stands out more."""
+    """Return black or white, whichever stands out more on this colour."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(under)]
     luminance = float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
     return "#000000" if (luminance + 0.05) ** 2 > 0.0525 else "#ffffff"

@@ -87,16 +87,18 @@ def show_recommendation(
 ) -> RecommendationView:
     """evidence: with the matrix of each reason and many names, as the page of one recommendation shows them."""
     explanation, price, observed = found.explanation, found.price, found.observed
-    case = explanation.case()
+    summary = explanation.summary()
     value = None if explanation.owned else served.opportunities.value(explanation.item, found.confidence)
-    reasons = [show_reason(served, explanation, reason, case.affinity, shown, evidence) for reason in case.told]
+    reasons = [
+        show_reason(served, explanation, reason, summary.affinity, shown, evidence) for reason in summary.shown_reasons
+    ]
     return RecommendationView(
         str(found.client), str(found.product), found.confidence,
         None if observed is None else observed.rate, None if observed is None else observed.recommendations,
         None if price is None else price.median, None if price is None else price.low,
         None if price is None else price.high, None if price is None else price.text(),
-        explanation.interactions.currency, value, explanation.owned, _one_line(reasons), reasons, case.left_out,
-        case.left_out_share, case.rest_share,
+        explanation.interactions.currency, value, explanation.owned, _one_line(reasons), reasons, summary.n_hidden,
+        summary.hidden_share, summary.rest_share,
     )  # fmt: skip
 
 
