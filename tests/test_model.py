@@ -477,12 +477,6 @@ def test_a_copy_keeps_the_answers(model: OCuLaR) -> None:
     np.testing.assert_array_equal(other.recommend([1, 2])[0], model.recommend([1, 2])[0])
 
 
-def test_ocular_exports_what_it_promises() -> None:
-    assert {"OCuLaR", "Interactions", "load", "__version__"} <= set(dir(ocular))
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = ocular.nonsense
-
-
 # ----------------------------------------------------------------------------------------------------------- refusals
 
 
