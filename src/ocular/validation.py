@@ -81,6 +81,14 @@ def check_id(ids: int | ArrayLike, n: int, kind: str) -> int:
     return int(given.flat[0])
 
 
+def check_id_list(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
+    """Return one id or a list of ids as an array of one dimension, or raise where there are more dimensions."""
+    given = check_ids(ids, n, kind)
+    if given.ndim > 1:
+        raise DataError(f"expected {kind} ids as one number or a list, got {given.ndim} dimensions")
+    return given
+
+
 def check_n(N: Any) -> int:
     """Return the number of recommendations asked for, or raise where it makes no sense."""
     return check_whole(N, "N", 1, MAX_RECOMMENDATIONS)
@@ -100,7 +108,7 @@ def allowed_mask(only: ArrayLike | None, without: ArrayLike | None, n: int, kind
 
 def as_list(names: Any) -> list[Any]:
     """Return a list of names; a single name is a list of one."""
-    return [names] if isinstance(names, str | int | np.integer) else list(names)
+    return [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
 
 
 def _above(value: Any, high: int | None) -> bool:
