@@ -499,6 +499,12 @@ def test_calibrate_keeps_what_ocular_calibrate_finds(bought: np.ndarray) -> None
     assert found.to_dict() == ocular.calibrate(other, share=0.3, per_client=10, random_state=2).to_dict()
 
 
+def test_a_calibration_is_one_of_what_may_be_recommended(bought: np.ndarray) -> None:
+    model = estimator(max_iter=30).fit(bought, only=[6, 7, 8, 9])
+    found = model.calibrate(per_client=20)
+    assert found.counts.sum() <= 4 * 60  # without the choice it would be 20 per client
+
+
 def test_a_notebook_shows_the_parameters_and_the_fit(model: OCuLaR) -> None:
     html = model._repr_html_()
     assert "n_coclusters" in html
