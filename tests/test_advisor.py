@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
 import ocular
 from ocular import Advisor, Interactions, OCuLaR
-from ocular.errors import UnknownNameError
+from ocular.advisor import Recommendation
+from ocular.errors import ConfigError, DataError, UnknownNameError
 from ocular.explain.calibration import Calibration
 
 
@@ -18,7 +22,7 @@ from ocular.explain.calibration import Calibration
 def priced(bought: np.ndarray) -> OCuLaR:
     """The market with names, prices (product i costs 10·i + 10) and hit rates."""
     users, items = np.nonzero(bought)
-    history = Interactions.from_pairs(
+    purchases = Interactions.from_pairs(
         users,
         items,
         user_labels=[f"Client {u} GmbH" for u in range(60)],
@@ -26,7 +30,7 @@ def priced(bought: np.ndarray) -> OCuLaR:
         price=10.0 * items + 10,
         currency="€",
     )
-    model = OCuLaR(4, 0.5, tol=0.0, max_iter=60, random_state=0).fit(history)
+    model = OCuLaR(4, 0.5, tol=0.0, max_iter=60, random_state=0).fit(purchases)
     model.calibration_ = Calibration(np.array([0.05, 0.5]), np.zeros(2), np.array([90, 80]), np.array([9, 60]))
     return model
 
@@ -43,7 +47,12 @@ def test_recommendations_are_those_of_the_model(which: str, request: pytest.Fixt
         for each, item in zip(found, ids.tolist(), strict=True):
             assert each.client == f"Client {user} GmbH"
             assert each.text() == model.explain(user, item).text()
-            assert each.to_dict() == model.explain(user, item).to_dict() | {"value": each.value}
+            assert each.to_dict() == model.explain(user, item).to_dict() | {
+                "chance": each.chance,
+                "typical_price": each.typical_price,
+                "typical_quantity": 1.0,
+                "value": each.value,
+            }
             assert (each.price, each.observed) == (each.explanation.price, each.explanation.observed)
 
 
@@ -55,22 +64,58 @@ def test_products_without_a_reason_come_last(model: OCuLaR) -> None:
     assert set(reasoned) == {True, False}
 
 
-def test_value_is_price_times_hit_rate(priced: OCuLaR) -> None:
+def test_value_is_chance_times_typical_price(priced: OCuLaR) -> None:
     found = Advisor(priced).recommend("Client 0 GmbH", n=40)
-    rates = set()
+    chances = set()
     for each in found:
         cost = 10 * int(each.product.partition("№")[2]) + 10
         assert each.price is not None
-        assert each.price.median == cost
+        assert each.price.median == each.typical_price == cost
+        assert each.typical_quantity == 1.0
         if each.confidence < 0.05:
             assert each.observed is None
-            assert each.value == pytest.approx(cost * each.confidence)
+            assert each.chance == pytest.approx(each.confidence)
         else:
-            rate = 0.75 if each.confidence >= 0.5 else 0.1
-            assert each.value == pytest.approx(cost * rate)
-            rates.add(rate)
-    assert rates
-    assert Advisor(priced).explain("Client 0 GmbH", "Produkt №1").to_dict()["value"] is not None
+            assert each.chance == pytest.approx(0.75 if each.confidence >= 0.5 else 0.1)
+            chances.add(each.chance)
+        assert each.value == pytest.approx(each.chance * cost)
+    assert chances
+
+
+def test_value_is_that_of_an_order_by_everybody_not_by_similar_clients(bought: np.ndarray) -> None:
+    """Similar clients pay another price, which is shown; the value has the typical price and the typical quantity."""
+    users, items = np.nonzero(bought)
+    rng = np.random.default_rng(0)
+    price, quantity = rng.uniform(1, 100, len(users)), rng.integers(1, 9, len(users)).astype(float)
+    model = OCuLaR(4, 0.5, tol=0.0, max_iter=60, random_state=0).fit(
+        Interactions.from_pairs(users, items, price=price, quantity=quantity)
+    )
+    advisor = Advisor(model)
+    found = [each for client in range(5) for each in advisor.recommend(client, n=5)]
+    for each in found:
+        paid = items == each.product
+        assert each.typical_price == pytest.approx(np.median(price[paid]))
+        assert each.typical_quantity == pytest.approx(np.median(quantity[paid]))
+        assert each.value == pytest.approx(each.confidence * np.median(price[paid]) * np.median(quantity[paid]))
+    assert any(each.price is not None and each.price.median != each.typical_price for each in found)
+
+
+def test_what_the_client_has_is_worth_no_call(priced: OCuLaR) -> None:
+    owned = int(priced.interactions_.by_user[0][0])
+    has = Advisor(priced).explain("Client 0 GmbH", f"Produkt №{owned}")
+    assert has.value is None
+    assert has.typical_price == 10 * owned + 10
+
+
+def test_a_new_calibration_changes_the_value(bought: np.ndarray, priced: OCuLaR) -> None:
+    model = copy.copy(priced)
+    advisor = Advisor(model)
+    before = advisor.recommend("Client 0 GmbH", n=1)[0]
+    model.calibration_ = None
+    after = advisor.recommend("Client 0 GmbH", n=1)[0]
+    assert before.chance == 0.75
+    assert after.chance == pytest.approx(after.confidence)
+    assert after.value != before.value
 
 
 def test_without_a_price_there_is_no_value(model: OCuLaR) -> None:
@@ -119,6 +164,119 @@ def test_the_next_best_take_the_place_of_what_is_left_out(model: OCuLaR) -> None
     found = [each.product for each in advisor.recommend("Client 0 GmbH", n=4, without=left_out)]
     assert found == [best[1], *best[3:6]]
     assert [each.product for each in advisor.recommend("Client 0 GmbH", n=2, without=best[0])] == best[1:3]
+
+
+@pytest.fixture(scope="module")
+def described(bought: np.ndarray) -> OCuLaR:
+    """The market with prices, attributes of both sides, and postage that is never recommended."""
+    users, items = np.nonzero(bought)
+    data = Interactions.from_pairs(
+        users,
+        items,
+        user_labels=[f"C{u}" for u in range(60)],
+        item_labels=["Postage", *(f"P{i}" for i in range(1, 40))],
+        price=10.0 * items + 10,
+        user_attributes={"country": np.array(["Chile", "Peru", "Bolivia"] * 20, dtype=object)},
+        item_attributes={"family": np.array(["Printing", "Paper", "Ink", None] * 10, dtype=object)},
+    )
+    return OCuLaR(4, 0.5, tol=0.0, max_iter=60, random_state=0).fit(data, without="Postage")
+
+
+def products(found: Iterable[Recommendation]) -> list[str]:
+    return [each.product for each in found]
+
+
+def test_only_and_without_choose_products(described: OCuLaR) -> None:
+    advisor = Advisor(described)
+    whole = products(advisor.recommend("C0", n=40))
+    family = {f"P{i}": ("Printing", "Paper", "Ink", None)[i % 4] for i in range(1, 40)}
+    assert "Postage" not in whole
+    for choice, expected in (
+        ({"only": {"family": "Printing"}}, [p for p in whole if family[p] == "Printing"]),
+        ({"only": {"family": ["Ink", "Paper"]}}, [p for p in whole if family[p] in {"Ink", "Paper"}]),
+        ({"only": {"family": "Ink"}, "without": whole[:3]}, [p for p in whole[3:] if family[p] == "Ink"]),
+        ({"without": {"family": "Ink"}}, [p for p in whole if family[p] != "Ink"]),
+        ({"only": whole[4]}, [whole[4]]),
+    ):
+        assert products(advisor.recommend("C0", n=40, **choice)) == expected
+        assert products(advisor.recommend("C0", n=40, also=["Postage"], **choice)) != []
+        frame = advisor.recommend_all(n=40, **choice)
+        assert frame.filter(pl.col("client") == "C0")["product"].to_list() == expected
+    assert products(advisor.recommend_new(["P5"], only=["Postage"])) == []
+
+
+def test_clients_for_a_product_have_the_same_reasons(described: OCuLaR) -> None:
+    advisor, data = Advisor(described), described.interactions_
+    found = advisor.clients_for("P6", n=8)
+    ids, probabilities = described.recommend_users(6, N=8)
+    assert [each.client for each in found] == [f"C{u}" for u in ids]
+    np.testing.assert_allclose([each.confidence for each in found], probabilities, rtol=1e-5)
+    for each in found:
+        assert each.product == "P6"
+        assert data.user_index(each.client) not in data.by_item[6]
+        assert each.to_dict() == advisor.explain(each.client, "P6").to_dict()
+    everybody = [each.client for each in advisor.clients_for("P6")]
+    assert len(everybody) == min(50, 60 - len(data.by_item[6]))
+    chile = [each.client for each in advisor.clients_for("P6", only={"country": ["Chile", "Peru"]}, without="C0")]
+    assert chile == [c for c in everybody if int(c[1:]) % 3 != 2 and c != "C0"][: len(chile)]
+    assert len(chile) > 10
+    with pytest.raises(DataError, match="got 'Postage', which the fit excluded"):
+        advisor.clients_for("Postage")
+    with pytest.raises(UnknownNameError, match="no client attribute named 'land'; the clients have country"):
+        advisor.clients_for("P6", only={"land": "Chile"})
+
+
+def test_recommendations_for_all_are_those_for_each(described: OCuLaR) -> None:
+    advisor = Advisor(described)
+    frame = advisor.recommend_all(n=3)
+    assert frame.columns == [
+        "client", "rank", "product", "confidence", "price", "quantity", "value", "pattern", "pattern_label", "share",
+        "because", "reason",
+    ]  # fmt: skip
+    assert frame["client"].unique(maintain_order=True).to_list() == [f"C{u}" for u in range(60)]
+    for client in ("C0", "C17"):
+        rows = frame.filter(pl.col("client") == client)
+        found = advisor.recommend(client, n=3)
+        assert rows["product"].to_list() == products(found)
+        assert rows["rank"].to_list() == [1, 2, 3]
+        np.testing.assert_allclose(rows["confidence"], [each.confidence for each in found], rtol=1e-5)
+        np.testing.assert_allclose(rows["value"], [each.value for each in found], atol=0.006)
+        first = rows.row(0, named=True)
+        assert first["reason"] == f"has {first['because']} (pattern {first['pattern']}: {first['pattern_label']})"
+
+
+def test_a_list_becomes_a_frame_and_a_table_in_a_notebook(described: OCuLaR) -> None:
+    found = Advisor(described).recommend("C0", n=3)
+    frame = found.to_frame()
+    assert frame["product"].to_list() == products(found)
+    assert frame["client"].to_list() == ["C0"] * 3
+    assert frame["rank"].to_list() == [1, 2, 3]
+    assert frame["value"].to_list() == [each.value for each in found]
+    assert frame["reason"][0] == found[0].reason
+    assert found[0].reason.startswith("has P")
+    assert found[0].reason.endswith("such clients bought it")
+    html = found._repr_html_()
+    assert html.count("<tr>") == 4
+    assert all(f"{name}</td>" in html for name in products(found))
+    assert "For C0" in html
+    assert found[:2] == list(found)[:2]  # a list like any other
+    assert Advisor(described).recommend("C0", only=[]).to_frame().shape[0] == 0
+
+
+def test_names_in_a_notebook_are_escaped() -> None:
+    data = Interactions.from_pairs(
+        [0, 0, 1, 1, 2], [0, 1, 0, 1, 0], user_labels=["<b>A", "B", "C"], item_labels=["<script>", "x"]
+    )
+    found = Advisor(OCuLaR(1, 0.1, tol=0.0, max_iter=20, random_state=0).fit(data)).recommend("C")
+    assert products(found) == ["x"]
+    assert "<script>" not in found._repr_html_()
+    assert "&lt;script&gt;" in found._repr_html_()
+
+
+def test_n_is_a_whole_number(described: OCuLaR) -> None:
+    for ask in (lambda a: a.recommend("C0", n=0), lambda a: a.clients_for("P6", n=1.5), lambda a: a.recommend_all(n=0)):
+        with pytest.raises(ConfigError, match="expected n to be a whole number of at least 1"):
+            ask(Advisor(described))
 
 
 def test_a_new_client_with_the_products_of_an_old_one(model: OCuLaR, bought: np.ndarray) -> None:

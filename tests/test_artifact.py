@@ -21,13 +21,14 @@ from support import learned_bytes, start_python
 
 import ocular
 from ocular import Interactions, OCuLaR
+from ocular.artifact import read_manifest
 from ocular.errors import ArtifactError
 
 FILES = ["arrays.npz", "clients.parquet", "manifest.json", "products.parquet"]
 NAMES = ["Müller & Söhne", "東京商事", 'O\'Brien "Ltd"', "a,b\tc", "🚲 Räder", ""]
 
 
-def history(**changes: Any) -> Interactions:
+def purchases(**changes: Any) -> Interactions:
     """Six clients with awkward names, four numbered products, repeated purchases and every kind of attribute."""
     return Interactions.from_pairs(
         **{
@@ -57,7 +58,7 @@ def fitted(data: Interactions, **changes: Any) -> OCuLaR:
 
 @pytest.fixture(scope="module")
 def original() -> OCuLaR:
-    return fitted(history(), bias=True)
+    return fitted(purchases(), bias=True)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def assert_same_answers(one: OCuLaR, other: OCuLaR) -> None:
     ids=["ocular", "bias", "relative", "options"],
 )
 def test_what_was_learned_comes_back(tmp_path: Path, changes: dict[str, Any]) -> None:
-    model = fitted(history(), **changes)
+    model = fitted(purchases(), **changes)
     model.save(str(tmp_path / "model"))
     assert sorted(file.name for file in (tmp_path / "model").iterdir()) == FILES
     loaded = ocular.load(str(tmp_path / "model"))
@@ -107,7 +108,7 @@ def test_what_was_learned_comes_back(tmp_path: Path, changes: dict[str, Any]) ->
     assert_same_answers(loaded, model)
 
 
-def test_the_history_comes_back(original: OCuLaR, saved: Path) -> None:
+def test_the_purchases_come_back(original: OCuLaR, saved: Path) -> None:
     ours, theirs = ocular.load(saved).interactions_, original.interactions_
     assert ours.shape == theirs.shape
     assert ours.fingerprint() == theirs.fingerprint()
@@ -132,10 +133,10 @@ def test_the_history_comes_back(original: OCuLaR, saved: Path) -> None:
 
 @pytest.mark.parametrize("currency", ["", "£", "EUR "])
 def test_the_currency_comes_back(tmp_path: Path, currency: str) -> None:
-    fitted(history(currency=currency)).save(tmp_path / "model")
-    purchases = ocular.load(tmp_path / "model").interactions_.purchases
-    assert purchases is not None
-    assert purchases.currency == currency
+    fitted(purchases(currency=currency)).save(tmp_path / "model")
+    loaded = ocular.load(tmp_path / "model").interactions_.purchases
+    assert loaded is not None
+    assert loaded.currency == currency
 
 
 def test_a_plain_matrix_comes_back_without_amounts(tmp_path: Path, bought: NDArray[np.int64]) -> None:
@@ -168,11 +169,12 @@ def test_the_manifest_tells_what_it_is(original: OCuLaR, saved: Path) -> None:
     assert manifest["ocular"] == ocular.__version__
     assert manifest["data"] == {"clients": 6, "products": 4, "pairs": 9, "currency": ""}
     assert manifest["parameters"]["n_coclusters"] == 2
-    assert manifest["fit"]["history"] == original.history_
+    assert manifest["fit"]["objective_values"] == original.history_
+    assert read_manifest(saved) == manifest
 
 
 def test_a_start_and_a_generator_are_not_saved(tmp_path: Path) -> None:
-    data = history()
+    data = purchases()
     model = fitted(data, init=(np.ones((6, 2)), np.eye(4, 2)), random_state=np.random.RandomState(0))
     model.save(tmp_path / "model")
     loaded = ocular.load(tmp_path / "model")
@@ -181,7 +183,7 @@ def test_a_start_and_a_generator_are_not_saved(tmp_path: Path) -> None:
 
 
 def test_parameters_set_after_the_fit_do_not_spoil_the_file(tmp_path: Path) -> None:
-    model = fitted(history())
+    model = fitted(purchases())
     before, answer = learned_bytes(model), model.recommend(np.arange(6), N=2)
     model.set_params(n_coclusters=9, background=0.3).save(tmp_path / "model")
     loaded = ocular.load(tmp_path / "model")
@@ -190,11 +192,72 @@ def test_parameters_set_after_the_fit_do_not_spoil_the_file(tmp_path: Path) -> N
     np.testing.assert_array_equal(loaded.recommend(np.arange(6), N=2)[1], answer[1])
 
 
+def rewrite_arrays(path: Path, change: Callable[[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]) -> None:
+    """Replace arrays.npz as a program would that knows the format, digests and all."""
+    with np.load(path / "arrays.npz") as file:
+        arrays = change({name: file[name] for name in file.files})
+    np.savez(path / "arrays.npz", **arrays)
+    content = (path / "arrays.npz").read_bytes()
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    change_manifest(path, lambda manifest: manifest["files"].update({"arrays.npz": entry}), sign=True)
+
+
+PURCHASES = ("pair", "price", "quantity", "time")
+
+
+def to_version_1(path: Path) -> None:
+    """Turn a saved model into what the first version of the format would have written."""
+
+    def to_old_names(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        arrays.pop("excluded_items")
+        old = {f"interactions_{name}": f"purchases_{name}" for name in PURCHASES}
+        old |= {f"interactions_{name}": f"history_{name}" for name in ("indptr", "indices")}
+        return {old.get(name, name): values for name, values in arrays.items()}
+
+    def to_old_manifest(manifest: dict[str, Any]) -> None:
+        manifest["version"] = 1
+        manifest["fit"]["history"] = manifest["fit"].pop("objective_values")
+
+    rewrite_arrays(path, to_old_names)
+    change_manifest(path, to_old_manifest, sign=True)
+    with np.load(path / "arrays.npz") as file:
+        assert {"history_indptr", "history_indices"} < set(file.files)
+
+
+@pytest.mark.parametrize("with_amounts", [True, False])
+def test_a_model_of_the_first_version_of_the_format_is_read(tmp_path: Path, with_amounts: bool) -> None:
+    data = purchases() if with_amounts else Interactions.from_matrix(np.eye(6, 4) + np.eye(6, 4, 1))
+    model = fitted(data, bias=True)
+    model.save(tmp_path / "model")
+    to_version_1(tmp_path / "model")
+    loaded = ocular.load(tmp_path / "model")
+    assert learned_bytes(loaded) == learned_bytes(model)
+    assert_same_answers(loaded, model)
+    assert loaded.interactions_.arrays().keys() == data.arrays().keys()
+    for name, values in data.arrays().items():
+        np.testing.assert_array_equal(loaded.interactions_.arrays()[name], values)
+    assert not loaded.excluded_items_.any()
+    loaded.save(tmp_path / "model")  # and it is saved as the present version
+    assert read_manifest(tmp_path / "model")["version"] == 2
+
+
+def test_what_the_fit_excluded_comes_back(tmp_path: Path) -> None:
+    data = purchases()
+    model = OCuLaR(2, 0.1, tol=0.0, max_iter=20, random_state=3).fit(data, without=[20, 40])
+    model.save(tmp_path / "model")
+    loaded = ocular.load(tmp_path / "model")
+    assert loaded.excluded_items_.tolist() == [False, True, False, True]
+    assert loaded.excluded_items_.dtype == np.bool_
+    assert_same_answers(loaded, model)
+    rewrite_arrays(tmp_path / "model", lambda arrays: arrays | {"excluded_items": np.zeros(3, dtype=bool)})
+    refused(tmp_path / "model", "excluded_items of shape (3,)")
+
+
 # ----------------------------------------------------------------------------------------------------- saving over it
 
 
 def test_saving_over_an_older_model_replaces_it(saved: Path) -> None:
-    other = fitted(history(), random_state=8, n_coclusters=3)
+    other = fitted(purchases(), random_state=8, n_coclusters=3)
     other.save(saved)
     assert [file.name for file in saved.parent.iterdir()] == ["model"]  # nothing is left beside it
     assert learned_bytes(ocular.load(saved)) == learned_bytes(other)
@@ -321,9 +384,9 @@ def test_a_manifest_signed_here_is_accepted(original: OCuLaR, saved: Path) -> No
 
 
 def test_a_newer_version_is_refused(saved: Path) -> None:
-    change_manifest(saved, lambda manifest: manifest.update(version=2), sign=True)
+    change_manifest(saved, lambda manifest: manifest.update(version=3), sign=True)
     message = refused(saved, str(saved / "manifest.json"))
-    assert "version 2 of the format, this ocular reads up to 1; upgrade ocular" in message
+    assert "version 3 of the format, this ocular reads up to 2; upgrade ocular" in message
 
 
 @pytest.mark.parametrize(
@@ -347,7 +410,7 @@ def test_a_changed_manifest_is_refused(saved: Path, change: Callable[[dict[str, 
         pytest.param(lambda m: m.update(version="new"), id="version"),
         pytest.param(lambda m: m["parameters"].update(n_coclusters=1), id="coclusters"),
         pytest.param(lambda m: m["parameters"].update(magic=True), id="unknown-parameter"),
-        pytest.param(lambda m: m["fit"].update(history=[]), id="no-sweeps"),
+        pytest.param(lambda m: m["fit"].update(objective_values=[]), id="no-sweeps"),
         pytest.param(lambda m: m.pop("parameters"), id="no-parameters"),
         pytest.param(lambda m: m.pop("fit"), id="no-fit"),
         pytest.param(lambda m: m.pop("files"), id="no-files"),
@@ -392,7 +455,7 @@ def test_a_model_can_be_loaded_while_another_is_saved_over_it(
     original: OCuLaR, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A web server reads the model at the worst moments: right before and after every rename."""
-    new, real, seen = fitted(history(), random_state=8), os.rename, []
+    new, real, seen = fitted(purchases(), random_state=8), os.rename, []
 
     def rename(*arguments: Any, **options: Any) -> None:
         with monkeypatch.context() as patch:
@@ -413,7 +476,7 @@ def test_an_error_while_saving_leaves_the_old_model(
     original: OCuLaR, saved: Path, monkeypatch: pytest.MonkeyPatch, name: str, nth: int
 ) -> None:
     """A disk may turn out to be full only when its files are flushed or renamed."""
-    new, before, real, calls = fitted(history(), random_state=8), contents(saved), getattr(os, name), []
+    new, before, real, calls = fitted(purchases(), random_state=8), contents(saved), getattr(os, name), []
 
     def fail(*arguments: Any, **options: Any) -> Any:
         calls.append(arguments)
@@ -462,7 +525,7 @@ def save(limit):
     model = given()
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
-        write_model(folder / "model", *model)
+        write_model(folder / "model", model)
     except Exception as error:
         print(type(error).__name__, error, flush=True)
 
@@ -486,7 +549,7 @@ def save(target, n):
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(watch)
-    write_model(target, *model)
+    write_model(target, model)
 
 n = 1
 while in_a_process_of_its_own(lambda: save(folder / f"target{n}" / "model", n)) != 0:
@@ -501,7 +564,7 @@ SAVE_FOR_EVER = (
 model = given()
 print("ready", flush=True)
 while True:
-    write_model(Path(sys.argv[2]), *model)
+    write_model(Path(sys.argv[2]), model)
 """
 )
 
@@ -520,7 +583,7 @@ def test_a_full_disk_leaves_the_old_model(
 ) -> None:
     rng = random.Random(0)
     long = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=20_000)) for _ in range(6)]
-    save_elsewhere(fitted(history(user_labels=long)))
+    save_elsewhere(fitted(purchases(user_labels=long)))
     before = contents(saved)
     limits = 0, 100, 50_000  # no space at all, some, enough for the arrays but not for the names
     process = start_python(SAVE_WITH_LITTLE_SPACE, tmp_path, *limits)
@@ -529,9 +592,9 @@ def test_a_full_disk_leaves_the_old_model(
     assert contents(saved) == before
     assert learned_bytes(ocular.load(saved)) == learned_bytes(original)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["arguments", "model"]
-    told = out.splitlines()
-    assert len(told) == len(limits)
-    for line in told:
+    messages = out.splitlines()
+    assert len(messages) == len(limits)
+    for line in messages:
         assert line.startswith(f"ArtifactError could not write {saved}: ")
         assert line.endswith("; what was there before is whole")
 
@@ -540,7 +603,7 @@ def test_a_full_disk_leaves_the_old_model(
 def test_a_kill_at_any_moment_of_saving_leaves_a_whole_model(
     original: OCuLaR, saved: Path, tmp_path: Path, save_elsewhere: Callable[[OCuLaR], None]
 ) -> None:
-    new = fitted(history(), random_state=8)
+    new = fitted(purchases(), random_state=8)
     save_elsewhere(new)
     for n in range(1, 61):
         shutil.copytree(saved, tmp_path / f"target{n}" / "model")
@@ -566,7 +629,7 @@ def test_a_kill_at_any_moment_of_saving_leaves_a_whole_model(
 def test_a_kill_at_a_random_moment_leaves_a_whole_model(
     original: OCuLaR, saved: Path, tmp_path: Path, save_elsewhere: Callable[[OCuLaR], None]
 ) -> None:
-    new = fitted(history(), random_state=8)
+    new = fitted(purchases(), random_state=8)
     save_elsewhere(new)
     rng = random.Random(os.getpid())
     targets = [tmp_path / f"target{n}" / "model" for n in range(3)]

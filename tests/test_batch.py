@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
+import polars as pl
 import pytest
 
 from ocular import Interactions, OCuLaR
-from ocular.batch import Batch, Clients
+from ocular.batch import Batch, Clients, recommend_all
+from ocular.explain.calibration import Calibration, expected_rates
 
 
 def test_blocks_of_clients_are_put_together(model: OCuLaR) -> None:
@@ -20,9 +24,9 @@ def test_blocks_of_clients_are_put_together(model: OCuLaR) -> None:
 
 
 def test_the_strongest_reason_is_that_of_the_explanation(model: OCuLaR, named: Interactions) -> None:
-    told = Batch(model).recommend(Clients.of(model, 0, named.n_users), 3)
-    assert set(told["pattern"].drop_nulls()) == {0, 1, 2, 3}
-    for row in told.iter_rows(named=True):
+    frame = Batch(model).recommend(Clients.of(model, 0, named.n_users), 3)
+    assert set(frame["pattern"].drop_nulls()) == {0, 1, 2, 3}
+    for row in frame.iter_rows(named=True):
         explanation = model.explain(named.user_index(row["client"]), named.item_index(row["product"]))
         assert row["confidence"] == pytest.approx(explanation.confidence, rel=1e-5)
         if not explanation.reasons:
@@ -35,3 +39,52 @@ def test_the_strongest_reason_is_that_of_the_explanation(model: OCuLaR, named: I
         assert row["share"] == pytest.approx(strongest.contribution / affinity, abs=1e-4)
         owned = [named.item_labels[i] for i in strongest.owned_items[:3]]
         assert (row["because"] or "").split("; ") == (owned or [""])
+
+
+def test_the_share_of_a_certain_recommendation_is_not_lost(model: OCuLaR) -> None:
+    """At z ≈ 18 a confidence is 1 in float32 and says nothing of z any more; the share comes from z itself."""
+    certain = copy.copy(model)
+    certain.user_factors_ = model.user_factors_ * np.float32(60)
+    frame = Batch(certain).recommend(Clients.of(certain, 0, 60), 1).filter(pl.col("confidence") == 1.0)
+    assert len(frame) > 20
+    data = model.interactions_
+    for row in frame.iter_rows(named=True):
+        user, item = data.user_index(row["client"]), data.item_index(row["product"])
+        strongest = certain.explain(user, item).reasons[0]
+        z = float(certain.affinity(user, item))
+        assert z > 17
+        assert row["share"] == pytest.approx(strongest.contribution / z, abs=1e-4)
+        assert row["share"] > 0.3
+
+
+def test_price_quantity_and_value(bought: np.ndarray) -> None:
+    users, items = np.nonzero(bought)
+    known = items % 5 != 0  # the others have no price
+    rng = np.random.default_rng(1)
+    price = np.where(known, rng.uniform(1, 9, len(users)), np.nan)
+    quantity = rng.integers(1, 20, len(users)).astype(float)
+    model = OCuLaR(4, 0.5, tol=0.0, max_iter=60, random_state=0).fit(
+        Interactions.from_pairs(users, items, price=price, quantity=quantity)
+    )
+    model.calibration_ = Calibration(np.array([0.05, 0.5]), np.zeros(2), np.array([90, 80]), np.array([9, 60]))
+    frame = Batch(model).recommend(Clients.of(model, 0, 60), 4)
+    assert frame.columns[:8] == ["client", "rank", "product", "confidence", "hit_rate", "price", "quantity", "value"]
+    assert frame["price"].null_count() > 0
+    for row in frame.iter_rows(named=True):
+        assert row["quantity"] == np.median(quantity[items == row["product"]])
+        if row["product"] % 5 == 0:
+            assert row["price"] is row["value"] is None
+            continue
+        assert row["price"] == pytest.approx(np.median(price[items == row["product"]]))
+        expected = expected_rates(model.calibration_, np.array([row["confidence"]]))[0]
+        assert row["value"] == pytest.approx(expected * row["price"] * row["quantity"], abs=0.006)
+
+
+def test_what_is_excluded_or_not_allowed_is_not_in_a_batch(bought: np.ndarray) -> None:
+    model = OCuLaR(4, 0.5, tol=0.0, max_iter=8, random_state=0).fit(bought, without=[0, 1, 2])
+    allowed = np.arange(40) < 10
+    frame = recommend_all(model, 40)
+    assert set(frame["product"]) == set(range(3, 40))
+    assert set(recommend_all(model, 40, allowed)["product"]) == set(range(3, 10))
+    ids, _ = model.recommend(np.arange(60), N=40)
+    assert frame["product"].to_list() == ids[ids >= 0].tolist()

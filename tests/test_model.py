@@ -174,13 +174,16 @@ def test_the_seed_decides(bought: np.ndarray) -> None:
 
 
 def test_a_given_start_is_gone_on_from(bought: np.ndarray) -> None:
-    first = estimator().fit(bought)
+    """From a random start every early sweep lowers Q by percents, far more than the rounding of any processor."""
+    first = estimator(init="random", max_iter=4).fit(bought)
     start = first.user_factors_, first.item_factors_.toarray().astype(np.float64)
     before = start[0].copy(), start[1].copy()
-    further = estimator(init=start, random_state=99).fit(bought)
-    assert further.history_[0] < first.objective_
+    further = estimator(init=start, max_iter=4, random_state=99).fit(bought)
+    assert further.history_[0] < 0.97 * first.objective_
     # the second half of a longer fit, but for the remembered steps
-    assert further.objective_ == pytest.approx(estimator(max_iter=16).fit(bought).objective_, rel=0.01)
+    longer = estimator(init="random", max_iter=8).fit(bought)
+    assert longer.objective_ < 0.9 * first.objective_
+    assert further.objective_ == pytest.approx(longer.objective_, rel=0.01)
     assert (start[0] != before[0]).nnz == 0
     np.testing.assert_array_equal(start[1], before[1])
 
@@ -363,18 +366,46 @@ def test_fold_in_does_not_depend_on_threads(model: OCuLaR, bought: np.ndarray) -
     assert one.toarray().tobytes() == two.toarray().tobytes()
 
 
-def test_similar_items_point_the_same_way(model: OCuLaR) -> None:
+def cosines(rows: np.ndarray, row: int) -> np.ndarray:
+    norms = np.linalg.norm(rows, axis=1)
+    return rows @ rows[row] / np.maximum(norms * norms[row], 1e-12)
+
+
+def test_similar_items_have_the_same_memberships_and_the_same_buyers(model: OCuLaR, bought: np.ndarray) -> None:
     factors = model.item_factors_.toarray().astype(np.float64)
-    norms = np.linalg.norm(factors, axis=1)
-    cosines = factors @ factors[6] / np.maximum(norms * norms[6], 1e-12)
+    similarities = (cosines(factors, 6) + 0.1 * cosines(bought.T.astype(np.float64), 6)) / 1.1
     ids, scores = model.similar_items(6, N=8)
     assert ids[0] == 6
     assert scores[0] == pytest.approx(1.0, rel=1e-6)
     assert ids.dtype == np.int32
-    np.testing.assert_allclose(scores, np.sort(cosines)[::-1][:8], rtol=1e-5)
-    np.testing.assert_allclose(scores, cosines[ids], rtol=1e-5)
+    np.testing.assert_allclose(scores, np.sort(similarities)[::-1][:8], rtol=1e-5)
+    np.testing.assert_allclose(scores, similarities[ids], rtol=1e-5)
     assert model.similar_items(6, N=3, filter_items=[6, int(ids[1])])[0][0] == ids[2]
     assert model.similar_items(6, N=3, items=ids[[4, 2]])[0].tolist() == [ids[2], ids[4], -1]
+
+
+def test_items_of_a_single_cocluster_do_not_tie(model: OCuLaR, bought: np.ndarray) -> None:
+    factors = model.item_factors_.toarray().astype(np.float64)
+    single = [i for i in range(40) if np.count_nonzero(factors[i]) == 1]
+    item = next(i for i in single if (cosines(factors, i) > 1 - 1e-9).sum() >= 6)  # five others point the same way
+    ids, scores = model.similar_items(item, N=6)
+    assert (cosines(factors, item)[ids] > 1 - 1e-9).all()
+    assert len(set(scores.tolist())) > 3
+    assert scores[1] < 1
+    buyers = cosines(bought.T.astype(np.float64), item)[ids]
+    assert (np.diff(buyers) <= 1e-9).all()  # most buyers in common first
+
+
+@pytest.mark.parametrize("side", ["items", "users"])
+def test_similar_ones_of_many_have_a_row_each(model: OCuLaR, side: str) -> None:
+    similar = getattr(model, f"similar_{side}")
+    ids, scores = similar([5, 2, 5], N=4)
+    assert ids.shape == scores.shape == (3, 4)
+    for row, one in enumerate((5, 2, 5)):
+        np.testing.assert_array_equal(ids[row], similar(one, N=4)[0])
+        np.testing.assert_array_equal(scores[row], similar(one, N=4)[1])
+    assert similar([], N=4)[0].shape == (0, 4)
+    assert similar([7])[0].shape == (1, 10)
 
 
 def test_similar_users_are_of_the_same_planted_cocluster(model: OCuLaR, market: Planted) -> None:
@@ -386,6 +417,169 @@ def test_similar_users_are_of_the_same_planted_cocluster(model: OCuLaR, market: 
         assert (market.rows[:, ids] & own[:, None]).any(axis=0).all()
     assert model.similar_users(0, N=2, users=[9, 4])[0].tolist() in ([9, 4], [4, 9])
     assert 0 not in model.similar_users(0, N=60, filter_users=[0])[0]
+
+
+# ------------------------------------------------------------------------------------------- users, memberships, z
+
+
+@pytest.mark.parametrize("which", ["model", "biased"])
+def test_users_for_an_item_are_those_of_predict_proba(which: str, request: pytest.FixtureRequest) -> None:
+    fitted: OCuLaR = request.getfixturevalue(which)
+    data, table = fitted.interactions_, all_pairs(fitted)
+    purchases = data.by_user.degrees
+    for item in (0, 6, 39):
+        ids, probabilities = fitted.recommend_users(item, N=60)
+        others = np.setdiff1d(np.arange(60), data.by_item[item])
+        assert sorted(ids[ids >= 0]) == others.tolist()
+        n = len(others)
+        np.testing.assert_allclose(probabilities[:n], table[ids[:n], item], rtol=1e-5)
+        np.testing.assert_allclose(probabilities[:n], np.sort(table[others, item])[::-1], rtol=1e-5)
+        assert (ids[n:] == -1).all()
+        assert np.isnan(probabilities[n:]).all()
+        tied = np.flatnonzero(np.diff(probabilities[:n]) == 0)
+        assert (purchases[ids[tied]] >= purchases[ids[tied + 1]]).all()
+        assert ids.dtype == np.int32
+        assert probabilities.dtype == np.float32
+    everybody, _ = fitted.recommend_users(6, N=60, filter_already_liked_items=False)
+    assert sorted(everybody) == list(range(60))
+
+
+def test_users_without_purchases_come_last_for_an_item_in_no_cocluster(bought: np.ndarray) -> None:
+    R = bought.copy()
+    R[11], R[:, 17] = 0, 0
+    ids, probabilities = estimator(max_iter=30).fit(R).recommend_users(17, N=60)
+    purchases = R.sum(axis=1)
+    assert ids.tolist() == sorted(range(60), key=lambda u: (-purchases[u], u))
+    np.testing.assert_allclose(probabilities, -np.expm1(-BACKGROUND), rtol=1e-5)
+
+
+def test_users_for_many_items_and_filters(model: OCuLaR) -> None:
+    ids, probabilities = model.recommend_users([6, 2, 6], N=5)
+    assert ids.shape == probabilities.shape == (3, 5)
+    for row, item in enumerate((6, 2, 6)):
+        np.testing.assert_array_equal(ids[row], model.recommend_users(item, N=5)[0])
+    best, _ = model.recommend_users(6, N=8)
+    assert model.recommend_users(6, N=3, filter_users=best[:2])[0].tolist() == best[2:5].tolist()
+    assert model.recommend_users(6, N=3, users=best[[5, 1]])[0].tolist() == [best[1], best[5], -1]
+    assert model.recommend_users([], N=3)[0].shape == (0, 3)
+
+
+def test_affinity_tells_pairs_apart_that_probability_cannot(bought: np.ndarray) -> None:
+    model = estimator(max_iter=30).fit(bought)
+    np.testing.assert_allclose(model.predict_proba(3, [1, 2]), -np.expm1(-model.affinity(3, [1, 2])))
+    model.user_factors_ = model.user_factors_ * np.float32(40)
+    assert (model.predict_proba(np.arange(60), 6) == 1.0).any()
+    assert len(np.unique(model.affinity(np.flatnonzero(bought[:, 6]), 6))) > 5
+
+
+def test_transform_gives_memberships(model: OCuLaR, named: Interactions, bought: np.ndarray) -> None:
+    assert (model.transform() != model.user_factors_).nnz == 0
+    for X in (bought, sp.csr_matrix(bought), named):
+        assert (model.transform(X) != model.fold_in(bought)).nnz == 0
+    fitted = clone(model)
+    folded = fitted.fit_transform(named)
+    assert distance(folded.toarray(), fitted.user_factors_.toarray()) < 0.01
+    assert model.get_feature_names_out().tolist() == ["cocluster0", "cocluster1", "cocluster2", "cocluster3"]
+
+
+def test_memberships_go_on_in_a_pipeline(bought: np.ndarray) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    follows = bought[:, 6]
+    others = np.delete(bought, 6, axis=1)
+    pipeline = make_pipeline(estimator(max_iter=30), LogisticRegression()).fit(others, follows)
+    assert pipeline.score(others, follows) > 0.85 > max(follows.mean(), 1 - follows.mean())
+
+
+def test_calibrate_keeps_what_ocular_calibrate_finds(bought: np.ndarray) -> None:
+    one, other = estimator(max_iter=30).fit(bought), estimator(max_iter=30).fit(bought)
+    found = one.calibrate(share=0.3, per_client=10, random_state=2)
+    assert one.calibration_ is found
+    assert found.to_dict() == ocular.calibrate(other, share=0.3, per_client=10, random_state=2).to_dict()
+
+
+def test_a_calibration_is_one_of_what_may_be_recommended(bought: np.ndarray) -> None:
+    model = estimator(max_iter=30).fit(bought, only=[6, 7, 8, 9])
+    found = model.calibrate(per_client=20)
+    assert found.counts.sum() <= 4 * 60  # without the choice it would be 20 per client
+
+
+def test_a_notebook_shows_the_parameters_and_the_fit(model: OCuLaR) -> None:
+    html = model._repr_html_()
+    assert "n_coclusters" in html
+    assert "60 users × 40 items" in html
+    assert "4 co-clusters" in html
+    assert f"objective {model.objective_:,.6g} after {model.n_iter_} sweeps, converged" in html
+    assert model._repr_mimebundle_()["text/html"].count("60 users × 40 items") == 1
+    assert "ocular-fit" not in OCuLaR()._repr_html_()
+
+
+# ----------------------------------------------------------------------------------------- what is never recommended
+
+
+@pytest.fixture(scope="module")
+def families(bought: np.ndarray) -> Interactions:
+    return Interactions(
+        Interactions.from_matrix(bought).by_user,
+        40,
+        np.arange(60),
+        np.array([f"P{i}" for i in range(40)], dtype=object),
+        item_attributes={
+            "family": np.array(["Printing", "Paper", None, "Fees"] * 10, dtype=object),
+            "year": np.array([2020, 2021] * 20),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "excluded"),
+    [
+        ({"without": "P3"}, {3}),
+        ({"without": ["P3", "P7"]}, {3, 7}),
+        ({"without": {"family": "Fees"}}, set(range(3, 40, 4))),
+        ({"without": {"family": ["Fees", "Paper"]}}, {*range(3, 40, 4), *range(1, 40, 4)}),
+        ({"only": {"family": ["Printing", "Paper"], "year": 2020}}, set(range(40)) - set(range(0, 40, 4))),
+        ({"only": {"year": "2020"}, "without": ["P0"]}, {0, *range(1, 40, 2)}),
+    ],
+    ids=["name", "names", "attribute", "values", "two-attributes", "both"],
+)
+def test_excluded_items_are_never_recommended(
+    families: Interactions, choice: dict[str, Any], excluded: set[int], tmp_path: Path
+) -> None:
+    model = estimator().fit(families, **choice)
+    assert set(np.flatnonzero(model.excluded_items_).tolist()) == excluded
+    assert learned_bytes(model) == learned_bytes(estimator().fit(families))  # they are learned from all the same
+    model.save(tmp_path / "model")
+    for fitted in (model, ocular.load(tmp_path / "model")):
+        ids, _ = fitted.recommend(np.arange(60), N=40, filter_already_liked_items=False)
+        assert set(ids[ids >= 0].tolist()) == set(range(40)) - excluded
+        wanted = fitted.recommend(0, N=40, items=sorted(excluded)[:2], filter_already_liked_items=False)
+        assert (wanted[0] == -1).all()
+        item = min(excluded)
+        with pytest.raises(DataError, match=f"got 'P{item}', which the fit excluded"):
+            fitted.recommend_users([next(i for i in range(40) if i not in excluded), item])
+        assert fitted.explain(0, item).confidence > 0
+    assert not model.fit(families).excluded_items_.any()
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"without": "P77"}, "no product named 'P77' among 40"),
+        ({"without": {"familie": "Fees"}}, "no product attribute named 'familie'; the products have family, year"),
+        ({"only": {"family": "Print"}}, "no product has family 'Print'; did you mean 'Printing'"),
+        ({"only": "P3", "without": "P3"}, "expected some products to recommend, got none"),
+    ],
+    ids=["name", "attribute", "value", "nothing-left"],
+)
+def test_an_unknown_choice_is_refused_before_the_fit(
+    families: Interactions, choice: dict[str, Any], message: str
+) -> None:
+    model = estimator()
+    with pytest.raises(OcularError, match=message):
+        model.fit(families, **choice)
+    assert not hasattr(model, "user_factors_")
 
 
 # ---------------------------------------------------------------------------------------------------------- explaining
@@ -477,12 +671,6 @@ def test_a_copy_keeps_the_answers(model: OCuLaR) -> None:
     np.testing.assert_array_equal(other.recommend([1, 2])[0], model.recommend([1, 2])[0])
 
 
-def test_ocular_exports_what_it_promises() -> None:
-    assert {"OCuLaR", "Interactions", "load", "__version__"} <= set(dir(ocular))
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = ocular.nonsense
-
-
 # ----------------------------------------------------------------------------------------------------------- refusals
 
 
@@ -492,9 +680,9 @@ def test_ocular_exports_what_it_promises() -> None:
     [
         (np.nan, "expected values 0 or 1, got NaN or infinity; replace missing values by 0"),
         (np.inf, "expected values 0 or 1, got NaN or infinity; replace missing values by 0"),
-        (-1.0, "expected values 0 or 1, got a negative value, -1; pass min_value= to turn ratings into positives"),
-        (2.0, "expected values 0 or 1, got 2; pass min_value= to turn ratings into positives"),
-        (0.5, "expected values 0 or 1, got 0.5; pass min_value= to turn ratings into positives"),
+        (-1.0, "expected values 0 or 1, got a negative value, -1; pass min_value to turn ratings into positives"),
+        (2.0, "expected values 0 or 1, got 2; pass min_value to turn ratings into positives"),
+        (0.5, "expected values 0 or 1, got 0.5; pass min_value to turn ratings into positives"),
     ],
 )
 def test_values_other_than_0_and_1_are_refused(value: float, message: str, sparse: bool, model: OCuLaR) -> None:
@@ -547,11 +735,11 @@ def test_what_is_no_history_is_refused(X: Any, message: str) -> None:
         *(("max_iter", v, "a whole number of at least 1") for v in (0, 1.5, None)),
         *(("n_threads", v, "a whole number of at least 1") for v in (0, -1, 1.5, "2")),
         *(
-            ("regularization", v, "a number of at least 0")
+            ("regularization", v, r"a number from 0 to 1e\+12")
             for v in (-1, -1e-9, np.nan, np.inf, "30", None, True, [1.0])
         ),
         *(("tol", v, "a number of at least 0") for v in (-1e-9, np.nan, "x", None)),
-        *(("background", v, "a number between 1e-12 and 1") for v in (0, -1, 1.5, np.nan, "x", None)),
+        *(("background", v, "a number from 1e-12 to 1") for v in (0, -1, 1.5, np.nan, "x", None)),
         *(("beta", v, "a number from 0.01 to 0.99") for v in (0, 1, -1, "x", None)),
         *(("sigma", v, "a number from 0.0001 to 0.99") for v in (0, 1, -1, "x", None)),
         *(("line_search", v, "one of scaled, paper") for v in ("newton", None, 1)),
@@ -636,12 +824,19 @@ IDS = "whole numbers as {} ids"
         (lambda m: m.explain([0, 1], 0), "user id"),
         (lambda m: m.similar_items(40), "expected item ids from 0 to 39, got 40"),
         (lambda m: m.similar_items("nut"), IDS.format("item")),
-        (lambda m: m.similar_items([]), "item id"),
+        (lambda m: m.similar_items([[0]]), "item ids as one number or a list"),
         (lambda m: m.similar_items(0, N=0), "expected N to be a whole number from 1 to 1,000,000, got 0"),
         (lambda m: m.similar_items(0, N=2.5), "expected N to be a whole number from 1 to 1,000,000, got 2.5"),
         (lambda m: m.similar_users(60), "expected user ids from 0 to 59, got 60"),
         (lambda m: m.similar_users(0, N=-1), "expected N to be a whole number from 1 to 1,000,000, got -1"),
         (lambda m: m.similar_users(0, users=[60]), "expected user ids from 0 to 59, got 60"),
+        (lambda m: m.recommend_users(40), "expected item ids from 0 to 39, got 40"),
+        (lambda m: m.recommend_users("nut"), IDS.format("item")),
+        (lambda m: m.recommend_users([[1]]), "item ids as one number or a list"),
+        (lambda m: m.recommend_users(0, N=0), "expected N to be a whole number from 1 to 1,000,000, got 0"),
+        (lambda m: m.recommend_users(0, users=[60]), "expected user ids from 0 to 59, got 60"),
+        (lambda m: m.recommend_users(0, filter_users=[-1]), "expected user ids from 0 to 59, got -1"),
+        (lambda m: m.transform(np.ones((2, 41))), "X has 41 features, but OCuLaR is expecting 40 features"),
         (lambda m: m.coclusters(1.0), "probability"),
         (lambda m: m.coclusters(2.0), "probability"),
         (lambda m: m.members(0.0), "probability"),
@@ -659,7 +854,12 @@ def test_a_question_that_makes_no_sense_is_refused(call: Callable[[OCuLaR], Any]
     "call",
     [
         lambda m: m.recommend(0),
+        lambda m: m.recommend_users(0),
+        lambda m: m.affinity(0, 0),
         lambda m: m.predict_proba(0, 0),
+        lambda m: m.transform(),
+        lambda m: m.get_feature_names_out(),
+        lambda m: m.calibrate(),
         lambda m: m.fold_in([[1, 0]]),
         lambda m: m.similar_items(0),
         lambda m: m.similar_users(0),

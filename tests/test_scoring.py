@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -131,20 +133,40 @@ def test_no_users_give_no_rows() -> None:
 
 class TestNearest:
     FACTORS = sp.csr_array(np.array([[2, 0], [1, 1], [5, 0], [0, 3], [0, 0], [1, 0]], dtype=np.float32))
+    # row 2 shares both columns with row 5 and one with row 0; row 4 has one column with row 3
+    POSITIVES = Interactions.from_matrix([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [1, 1, 0]])
 
-    def test_cosines_by_hand_and_itself_first(self) -> None:
-        ids, cosines = nearest(self.FACTORS, 2, 4, None)
-        assert ids.tolist() == [2, 0, 5, 1]
-        np.testing.assert_allclose(cosines, [1, 1, 1, np.sqrt(0.5)], rtol=1e-6)
+    def nearest(self, row: int, n: int, allowed: NDArray[np.bool_] | None = None) -> tuple[list[int], NDArray[Any]]:
+        by_row, by_column = self.POSITIVES.by_user, self.POSITIVES.by_item
+        ids, similarities = nearest(self.FACTORS, np.array([row]), n, allowed, by_row, by_column)
         assert ids.dtype == np.int32
-        assert cosines.dtype == np.float32
+        assert similarities.dtype == np.float32
+        assert ids.shape == similarities.shape == (1, n)
+        return ids[0].tolist(), similarities[0]
+
+    def test_by_hand_and_itself_first(self) -> None:
+        ids, similarities = self.nearest(2, 4)
+        assert ids == [2, 5, 0, 1]
+        half = np.sqrt(0.5)
+        np.testing.assert_allclose(similarities, [1, 1, (1 + 0.1 * half) / 1.1, half], rtol=1e-6)
 
     def test_fewer_rows_than_asked_for(self) -> None:
-        ids, cosines = nearest(self.FACTORS, 3, 8, np.array([0, 1, 0, 1, 0, 0], dtype=bool))
-        assert ids.tolist() == [3, 1, -1, -1, -1, -1, -1, -1]
-        assert np.isnan(cosines[2:]).all()
+        ids, similarities = self.nearest(3, 8, np.array([0, 1, 0, 1, 0, 0], dtype=bool))
+        assert ids == [3, 1, -1, -1, -1, -1, -1, -1]
+        assert np.isnan(similarities[2:]).all()
 
-    def test_a_row_without_memberships_is_like_none(self) -> None:
-        ids, cosines = nearest(self.FACTORS, 4, 6, None)
-        assert ids.tolist() == [4, 0, 1, 2, 3, 5]
-        assert (cosines == 0).all()
+    def test_a_row_without_memberships_is_like_those_it_shares_with(self) -> None:
+        ids, similarities = self.nearest(4, 6)
+        assert ids == [4, 3, 0, 1, 2, 5]
+        np.testing.assert_allclose(similarities, [0.1 / 1.1, 0.1 / 1.1, 0, 0, 0, 0], rtol=1e-6)
+
+    def test_few_of_many_are_the_first_of_all(self) -> None:
+        rng = np.random.default_rng(0)
+        factors = sp.csr_array(eighths((200, 3), 0.4, 7))
+        data = Interactions.from_matrix(rng.random((200, 30)) < 0.2)
+        rows = np.arange(200)
+        whole = nearest(factors, rows, 200, None, data.by_user, data.by_item)
+        few = nearest(factors, rows, 9, None, data.by_user, data.by_item)
+        np.testing.assert_array_equal(few[0], whole[0][:, :9])
+        np.testing.assert_array_equal(few[1], whole[1][:, :9])
+        assert (whole[0][:, 0] == rows).all()

@@ -8,42 +8,115 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from sklearn.utils.validation import check_is_fitted
 
-from ocular.data.interactions import Interactions
-from ocular.explain.calibration import HitRate, expected_rates
+from ocular.batch import recommend_all
+from ocular.data.interactions import Interactions, plain
+from ocular.data.selection import Choice, allowed_items, allowed_users
+from ocular.explain.calibration import HitRate
+from ocular.explain.notebook import html_table
 from ocular.explain.price import PriceEstimate
 from ocular.explain.reasons import Explanation
+from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
+from ocular.validation import as_list, check_whole
+
+MAX_PURCHASES = 3  # that a reason in one line names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recommendation:
     """A product for a client, with what a person needs to decide whether to call."""
 
     product: Any  # its name
     confidence: float  # the model's probability
-    price: PriceEstimate | None
+    price: PriceEstimate | None  # what similar clients paid
     explanation: Explanation
-    value: float | None = None  # what a call is worth: price times hit rate, or times confidence without calibration
+    chance: float  # to buy: how often such recommendations were bought, or the confidence without calibration
+    typical_price: float | None = None  # median of what all buyers paid for a unit
+    typical_quantity: float = 1.0  # median of an order
+    value: float | None = None  # expected: chance × typical price × typical quantity; None for what the client has
 
     @property
     def client(self) -> Any:
+        """The client's name."""
         return self.explanation.client
 
     @property
     def observed(self) -> HitRate | None:
-        """How often recommendations like this one came true; None for a model without calibration."""
+        """How often recommendations like this one were bought; None for a model without calibration."""
         return self.explanation.observed
 
+    @property
+    def reason(self) -> str | None:
+        """The strongest reason in one line; None where no co-cluster holds both."""
+        data = self.explanation.interactions
+        for reason in self.explanation.reasons:
+            if reason.owned_items and reason.similar_users:
+                names = [str(data.item_name(item)) for item in reason.owned_items[:MAX_PURCHASES]]
+                more = len(reason.owned_items) - len(names)
+                has = "; ".join([*names, f"{more:,} more"] if more else names)
+                return f"has {has}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
+        return None
+
     def text(self, *, show_clients: bool = True) -> str:
+        """Return the rationale in words; `show_clients=False` names no other client."""
         return self.explanation.text(show_clients=show_clients)
 
     def _repr_html_(self) -> str:
         return self.explanation.to_html()
 
     def to_dict(self, *, show_clients: bool = True) -> dict[str, Any]:
-        return self.explanation.to_dict(show_clients=show_clients) | {"value": self.value}
+        """Return plain values with names for JSON."""
+        return self.explanation.to_dict(show_clients=show_clients) | {
+            "chance": self.chance,
+            "typical_price": self.typical_price,
+            "typical_quantity": self.typical_quantity,
+            "value": self.value,
+        }
+
+
+class Recommendations(list[Recommendation]):
+    """Recommendations, best first; notebooks show them as a table."""
+
+    def __init__(self, recommendations: Iterable[Recommendation], interactions: Interactions, title: str = "") -> None:
+        super().__init__(recommendations)
+        self.interactions, self.title = interactions, title
+
+    def to_frame(self) -> Any:
+        """Return a row for each recommendation, in the kind of frame that the purchases came in."""
+        data = self.interactions
+        users, items = [each.explanation.user for each in self], [each.explanation.item for each in self]
+        calibrated = any(each.observed is not None for each in self)
+        columns: dict[str, Any] = {
+            "client": [None if user is None else plain(data.user_labels[user]) for user in users],
+            "rank": pl.Series(range(1, len(self) + 1), dtype=pl.Int32),
+            "product": [plain(data.item_labels[item]) for item in items],
+            "confidence": [each.confidence for each in self],
+            **({"hit_rate": [each.observed and each.observed.rate for each in self]} if calibrated else {}),
+            "chance": [each.chance for each in self],
+            "price": pl.Series([each.typical_price for each in self], dtype=pl.Float64),
+            "quantity": [each.typical_quantity for each in self],
+            "value": pl.Series([each.value for each in self], dtype=pl.Float64),
+            "reason": pl.Series([each.reason for each in self], dtype=pl.String),
+        }
+        return data.native(_with_names(pl.DataFrame(columns), data))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {
+                "client": each.client,
+                "product": each.product,
+                "confidence": round(each.confidence, 3),
+                "chance to buy": f"{each.chance:.0%}",
+                "typical price": each.typical_price,
+                "value": None if each.value is None else round(each.value, 2),
+                "reason": each.reason,
+            }
+            for each in self
+        ]
+        return html_table(rows, self.title)
 
 
 class Advisor:
@@ -51,75 +124,136 @@ class Advisor:
     A fitted model that is asked by name.
 
     >>> from ocular import Interactions, OCuLaR
-    >>> history = Interactions.from_pairs(
+    >>> purchases = Interactions.from_pairs(
     ...     [0, 0, 0, 1, 1, 1, 2, 2, 3], [0, 1, 2, 0, 1, 2, 0, 1, 3],
     ...     user_labels=["Acme", "Bolt", "Corda", "Dory"], item_labels=["nut", "saw", "vise", "sail"],
     ... )
-    >>> advisor = Advisor(OCuLaR(2, 0.1, random_state=0).fit(history))
+    >>> advisor = Advisor(OCuLaR(2, 0.1, random_state=0).fit(purchases))
     >>> advisor.recommend("Corda", n=1)[0].product
     'vise'
+    >>> advisor.clients_for("vise", n=1)[0].client
+    'Corda'
     """
 
     def __init__(self, model: OCuLaR) -> None:
         check_is_fitted(model)
         self.model = model
+        self._cached_values: tuple[object, object, ExpectedValues] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Advisor:
-        """From the folder of a saved model."""
+        """Return an advisor with the model saved in the folder `path`."""
         return cls(load(path))
 
     def recommend(
-        self, client: Any, n: int = 5, *, also: Iterable[Any] = (), without: Iterable[Any] = ()
-    ) -> list[Recommendation]:
+        self,
+        client: Any,
+        n: int = 5,
+        *,
+        also: Iterable[Any] = (),
+        only: Choice | None = None,
+        without: Choice | None = None,
+    ) -> Recommendations:
         """
-        The n best products for a client, best first; those that no co-cluster speaks for come last, without a reason.
+        Return the n best products for a client, best first; those in no co-cluster of the client come last.
 
-        `also` names products to take as bought: what would be recommended if the client had them too. `without` names
-        products to leave out.
+        `also` names products to take as bought: what would be recommended if the client had them too. `only` and
+        `without` choose products by name or by attribute: "Postage", ["Postage", "Fees"], {"family": "Printing"}.
         """
-        history = self.model.interactions_
-        user, others = history.user_index(client), [history.item_index(product) for product in _listed(without)]
-        return self._recommend(user, n, self._with(user, also), others)
+        user = self.model.interactions_.user_index(client)
+        return self._recommend(user, n, self._basket_with(user, also), only, without)
 
-    def recommend_new(self, products: Iterable[Any], n: int = 5) -> list[Recommendation]:
-        """The n best products for a client who is not in the model and has these products."""
-        return self._recommend(None, n, self._basket([], _listed(products)))
+    def recommend_new(
+        self, products: Iterable[Any], n: int = 5, *, only: Choice | None = None, without: Choice | None = None
+    ) -> Recommendations:
+        """Return the n best products for a client who is not in the model and has these products."""
+        return self._recommend(None, n, self._basket([], as_list(products)), only, without)
+
+    def clients_for(
+        self, product: Any, n: int = 50, *, only: Choice | None = None, without: Choice | None = None
+    ) -> Recommendations:
+        """
+        Return the n clients most likely to buy a product, of those who have not, best first.
+
+        `only` and `without` choose clients by name or by attribute: {"country": ["Chile", "Peru"]}.
+        """
+        model, data = self.model, self.model.interactions_
+        item, allowed = data.item_index(product), allowed_users(data, only, without)
+        n = min(check_whole(n, "n", 1), data.n_users)
+        ids, _ = model.recommend_users(item, N=n, users=None if allowed is None else np.flatnonzero(allowed))
+        found = (self._valued(model.explain(user, item)) for user in ids[ids >= 0].tolist())
+        return Recommendations(found, data, f"Clients for {data.item_name(item)}")
+
+    def recommend_all(self, n: int = 5, *, only: Choice | None = None, without: Choice | None = None) -> Any:
+        """
+        Return the n best products for every client as a frame of the kind that the purchases came in.
+
+        The columns are those of `ocular.batch.Batch.recommend` and `reason`, a line in words.
+        """
+        data = self.model.interactions_
+        table = recommend_all(self.model, check_whole(n, "n", 1), allowed_items(data, only, without))
+        reason = pl.format("has {} (pattern {}: {})", "because", "pattern", "pattern_label")
+        return data.native(_with_names(table.with_columns(reason=reason), data))
 
     def explain(self, client: Any, product: Any, *, also: Iterable[Any] = ()) -> Recommendation:
-        """The case for one product, whether it would be recommended or not."""
-        history = self.model.interactions_
-        user, item = history.user_index(client), history.item_index(product)
-        return self._valued(self.model.explain(user, item, self._with(user, also)))
+        """Return one product for a client with its reasons, whether it would be recommended or not."""
+        data = self.model.interactions_
+        user, item = data.user_index(client), data.item_index(product)
+        return self._valued(self.model.explain(user, item, self._basket_with(user, also)))
 
     def _recommend(
-        self, user: int | None, n: int, basket: Interactions | None, without: list[int] | None = None
-    ) -> list[Recommendation]:
-        n = min(n, self.model.interactions_.n_items)
+        self, user: int | None, n: int, basket: Interactions | None, only: Choice | None, without: Choice | None
+    ) -> Recommendations:
+        data = self.model.interactions_
+        allowed = allowed_items(data, only, without)
         ids, _ = self.model.recommend(
-            user or 0, basket, N=n, filter_items=without or None, recalculate_user=basket is not None
+            user or 0,
+            basket,
+            N=min(check_whole(n, "n", 1), data.n_items),
+            items=None if allowed is None else np.flatnonzero(allowed),
+            recalculate_user=basket is not None,
         )
-        return [self._valued(explanation) for explanation in self.model.explain_all(user, ids[ids >= 0], basket)]
+        found = map(self._valued, self.model.explain_all(user, ids[ids >= 0], basket))
+        return Recommendations(found, data, "" if user is None else f"For {data.user_name(user)}")
 
     def _valued(self, explanation: Explanation) -> Recommendation:
-        confidence, price = explanation.confidence, explanation.price
-        checked = bool(explanation.reasons) and not explanation.owned
-        rate = float(expected_rates(self.model.calibration_, np.asarray(confidence), checked=checked))
-        value = None if price is None else price.median * rate
-        return Recommendation(explanation.product, confidence, price, explanation, value)
+        values, item, confidence = self._values(), explanation.item, explanation.confidence
+        price = float(values.prices[item])
+        return Recommendation(
+            product=explanation.product,
+            confidence=confidence,
+            price=explanation.price,
+            explanation=explanation,
+            chance=float(values.chances(np.array([confidence]))[0]),
+            typical_price=price if np.isfinite(price) else None,
+            typical_quantity=float(values.quantities[item]),
+            value=None if explanation.owned else values.value(item, confidence),
+        )
 
-    def _with(self, user: int, also: Iterable[Any]) -> Interactions | None:
-        """What the client has and more; None where there is nothing more."""
-        also = _listed(also)
-        return self._basket(self.model.interactions_.by_user[user], also) if also else None
+    def _values(self) -> ExpectedValues:
+        """Return what recommendations are worth, by the purchases and the calibration that the model has now."""
+        basis = self.model.interactions_, self.model.calibration_
+        if self._cached_values is None or any(a is not b for a, b in zip(basis, self._cached_values, strict=False)):
+            self._cached_values = (*basis, ExpectedValues(*basis))
+        return self._cached_values[2]
+
+    def _basket_with(self, user: int, also: Iterable[Any]) -> Interactions | None:
+        """Return what the client has and more; None where there is nothing more."""
+        names = as_list(also)
+        return self._basket(self.model.interactions_.by_user[user], names) if names else None
 
     def _basket(self, owned: Iterable[int], also: Iterable[Any]) -> Interactions:
-        """One client with the products owned and those named."""
-        history = self.model.interactions_
-        items = {*map(int, owned), *(history.item_index(product) for product in also)}
-        return Interactions.from_pairs([0] * len(items), sorted(items), (1, history.n_items))
+        """Return one client with the products owned and those named."""
+        data = self.model.interactions_
+        items = {*map(int, owned), *(data.item_index(product) for product in also)}
+        return Interactions.from_pairs([0] * len(items), sorted(items), (1, data.n_items))
 
 
-def _listed(names: Any) -> list[Any]:
-    """One name is a list of one."""
-    return [names] if isinstance(names, str | int) else list(names)
+def _with_names(table: pl.DataFrame, data: Interactions) -> pl.DataFrame:
+    """Return the table with the names that are shown beside the keys, where these are not the same."""
+    for column, labels, side in (("client", data.user_labels, "user"), ("product", data.item_labels, "item")):
+        names = getattr(data, f"{side}_names", None)  # until Interactions has the two fields
+        if names is not None:
+            shown = table[column].replace_strict(labels.tolist(), names.tolist(), default=None, return_dtype=pl.String)
+            table.insert_column(table.get_column_index(column) + 1, shown.alias(f"{column}_name"))
+    return table

@@ -1,9 +1,13 @@
 """
-A fitted model as a folder: manifest.json, arrays.npz, clients.parquet, products.parquet.
+The saved format of a model, both ways: a folder with manifest.json, arrays.npz, clients.parquet, products.parquet.
 
-The manifest holds the sizes and sha256 digests of the other files and a digest of itself; all are checked before
-anything is used. Nothing is pickled. The folder holds the purchase history too, so that a model recommends and
-explains without the file it was fitted on.
+The manifest holds the parameters, the objective values and the calibration, the sizes and sha256 digests of the other
+files, and a digest of itself; all are checked before anything is used. Nothing is pickled. The folder holds the
+purchases too, so that a model recommends and explains without the file that it was fitted on.
+
+arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, user_bias, item_bias,
+excluded_items, and interactions_… as `SavedInteractions.arrays` names them. The tables hold the key of each client or
+product, the name that is shown where it is another one, and the attributes.
 """
 
 from __future__ import annotations
@@ -14,22 +18,27 @@ import json
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import polars as pl
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases
-from ocular.errors import ArtifactError, DataError
+from ocular.errors import ArtifactError, ConfigError, DataError
+from ocular.solver.config import FitConfig
 from ocular.storage import digest, new_folder, present, table_bytes
 from ocular.version import __version__
 
-FORMAT, VERSION = "ocular-model", 1
+FORMAT, VERSION = "ocular-model", 2
 MANIFEST = "manifest.json"
 FILES = ARRAYS, CLIENTS, PRODUCTS = "arrays.npz", "clients.parquet", "products.parquet"
-LABEL = "name"  # of the column with the names in the two tables
+KEY, DISPLAY_NAME, ATTRIBUTE = "name", "display name", "attribute:"  # columns of the two tables; the last is a prefix
+CSR_PARTS = ("data", "indices", "indptr")
+INTERACTIONS = "interactions_"  # prefix of their arrays
 
 
 class Streamed(NamedTuple):
@@ -43,8 +52,8 @@ class Streamed(NamedTuple):
 Arrays = Mapping[str, NDArray[Any] | Streamed]
 
 
-class History(Protocol):
-    """The purchases of a model as they are kept with it."""
+class SavedInteractions(Protocol):
+    """The purchases as they are saved with a model: those of one machine, or those on a cluster."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -62,28 +71,57 @@ class History(Protocol):
     def item_attributes(self) -> Attributes: ...
 
     def arrays(self) -> Arrays:
-        """Positives as `history_indptr` and `history_indices`, amounts as `purchases_…`, where there are any."""
+        """Return indptr and indices of the pairs by user and, where amounts are known, pair, price, quantity, time."""
         ...
 
 
-def write_model(path: Path, about: Mapping[str, Any], arrays: Arrays, history: History) -> None:
+Source_co = TypeVar("Source_co", bound=SavedInteractions, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel(Generic[Source_co]):
+    """Everything that is saved of a fitted model."""
+
+    config: FitConfig  # of the fit
+    min_value: float | None
+    user_factors: sp.csr_array
+    item_factors: sp.csr_array
+    user_bias: NDArray[np.float32]
+    item_bias: NDArray[np.float32]
+    bias: float
+    objective_values: list[float]  # after each sweep
+    converged: bool
+    excluded_items: NDArray[np.bool_]  # (n_items,) never recommended
+    calibration: Mapping[str, Any] | None  # as Calibration.to_dict gives it
+    interactions: Source_co
+
+
+def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
     """Write the folder `path`, in place of an older model there; until the new one is complete the old one stays."""
     path = path.resolve()  # a link to the folder stays a link
     check_target(path)
+    purchases = model.interactions
+    # until every source of purchases has the two fields
+    user_names, item_names = (getattr(purchases, f"{side}_names", None) for side in ("user", "item"))
     with new_folder(path) as folder:
-        _write_arrays(folder / ARRAYS, {**arrays, **history.arrays()})
-        (folder / CLIENTS).write_bytes(_table(history.user_labels, history.user_attributes))
-        (folder / PRODUCTS).write_bytes(_table(history.item_labels, history.item_attributes))
+        _write_arrays(folder / ARRAYS, _to_arrays(model))
+        (folder / CLIENTS).write_bytes(_to_table(purchases.user_labels, user_names, purchases.user_attributes))
+        (folder / PRODUCTS).write_bytes(_to_table(purchases.item_labels, item_names, purchases.item_attributes))
         manifest = {
             "format": FORMAT,
             "version": VERSION,
             "ocular": __version__,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            **about,
+            "parameters": asdict(model.config),
+            "min_value": model.min_value,
+            "fit": {"bias": model.bias, "objective_values": model.objective_values, "converged": model.converged},
+            "data": {"clients": purchases.shape[0], "products": purchases.shape[1], "pairs": purchases.nnz,
+                     "currency": purchases.currency},
+            "calibration": model.calibration,
             "files": {
                 name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in FILES
             },
-        }
+        }  # fmt: skip
         manifest["digest"] = _manifest_digest(manifest)
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -105,8 +143,8 @@ def check_target(path: Path) -> None:
         )
 
 
-def read_model(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Interactions]:
-    """Manifest, arrays and purchase history of the folder `path`, all checked."""
+def read_model(path: Path) -> SavedModel[Interactions]:
+    """Read the folder `path` and check all of it."""
     while True:
         folder = present(path.resolve())
         before = _identity(folder)
@@ -118,39 +156,8 @@ def read_model(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Int
             # another process has just put a newer model in its place
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    try:
-        status = folder.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _read_folder(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], Interactions]:
-    manifest = _read_manifest(path)
-    try:
-        contents = {name: _read_checked(path / name, manifest["files"][name]) for name in FILES}
-        with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        user_labels, user_attributes = _read_table(contents[CLIENTS])
-        item_labels, item_attributes = _read_table(contents[PRODUCTS])
-        by_user = Adjacency(arrays.pop("history_indptr"), arrays.pop("history_indices"))
-        by_user.matrix(len(item_labels)).check_format(full_check=True)
-        purchases = None
-        if "purchases_pair" in arrays:
-            pair = arrays.pop("purchases_pair")
-            amounts = [name for name in arrays if name.startswith("purchases_")]
-            columns = {name.removeprefix("purchases_"): arrays.pop(name) for name in amounts}
-            purchases = Purchases(pair, **columns, currency=str(manifest["data"].get("currency", "")))
-        history = Interactions(
-            by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes
-        )
-    except (KeyError, TypeError, ValueError, DataError, pl.exceptions.PolarsError) as error:
-        raise ArtifactError(f"{path} is not a whole model ({error!r}); fit and save it again") from error
-    return manifest, arrays, history
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read what the folder `path` says of itself (digest, created, parameters, data, …), checked against its digest."""
     file = path / MANIFEST
     if not file.exists():
         raise ArtifactError(
@@ -172,11 +179,107 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _read_folder(path: Path) -> SavedModel[Interactions]:
+    manifest = read_manifest(path)
+    try:
+        contents = {name: _read_checked(path / name, manifest["files"][name]) for name in FILES}
+        with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        if manifest["version"] == 1:
+            manifest, arrays = _from_version_1(manifest, arrays)
+        currency = str(manifest["data"].get("currency", ""))
+        interactions = _to_interactions(arrays, contents[CLIENTS], contents[PRODUCTS], currency)
+        return _to_model(manifest, arrays, interactions)
+    except (KeyError, IndexError, TypeError, ValueError, ConfigError, DataError, pl.exceptions.PolarsError) as error:
+        raise ArtifactError(f"{path} is not a whole model ({error!r}); fit and save it again") from error
+
+
+def _from_version_1(
+    manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Version 1 had other names for the same and no excluded products."""
+    fit = dict(manifest["fit"])
+    fit["objective_values"] = fit.pop("history")
+    renamed = {
+        name.replace("history_", INTERACTIONS).replace("purchases_", INTERACTIONS): values
+        for name, values in arrays.items()
+    }
+    return manifest | {"fit": fit}, renamed | {"excluded_items": np.zeros(len(arrays["item_bias"]), dtype=bool)}
+
+
+def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] | Streamed]:
+    arrays: dict[str, NDArray[Any] | Streamed] = {
+        "user_bias": model.user_bias,
+        "item_bias": model.item_bias,
+        "excluded_items": model.excluded_items,
+    }
+    for side, factors in (("user", model.user_factors), ("item", model.item_factors)):
+        arrays |= {f"{side}_{part}": getattr(factors, part) for part in CSR_PARTS}
+    return arrays | {f"{INTERACTIONS}{name}": values for name, values in model.interactions.arrays().items()}
+
+
+def _to_model(
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], interactions: Interactions
+) -> SavedModel[Interactions]:
+    config, fit = FitConfig(**manifest["parameters"]), manifest["fit"]
+    if not fit["objective_values"]:
+        raise ValueError("no objective value is there")
+    sides = {"user": interactions.n_users, "item": interactions.n_items}
+    factors = {
+        side: sp.csr_array(tuple(arrays[f"{side}_{part}"] for part in CSR_PARTS), shape=(n, config.n_coclusters))
+        for side, n in sides.items()
+    }
+    for memberships in factors.values():
+        memberships.check_format(full_check=True)
+    for name, n in (("user_bias", sides["user"]), ("item_bias", sides["item"]), ("excluded_items", sides["item"])):
+        if arrays[name].shape != (n,):
+            raise ValueError(f"{name} of shape {arrays[name].shape} where {(n,)} belongs")
+    return SavedModel(
+        config=config,
+        min_value=manifest["min_value"],
+        user_factors=factors["user"],
+        item_factors=factors["item"],
+        user_bias=arrays["user_bias"],
+        item_bias=arrays["item_bias"],
+        bias=fit["bias"],
+        objective_values=fit["objective_values"],
+        converged=fit["converged"],
+        excluded_items=arrays["excluded_items"].astype(np.bool_),
+        calibration=manifest.get("calibration"),
+        interactions=interactions,
+    )
+
+
+def _to_interactions(
+    arrays: Mapping[str, NDArray[Any]], clients: bytes, products: bytes, currency: str
+) -> Interactions:
+    columns = {name.removeprefix(INTERACTIONS): values for name, values in arrays.items() if INTERACTIONS in name}
+    user_labels, user_names, user_attributes = _from_table(clients)
+    item_labels, item_names, item_attributes = _from_table(products)
+    by_user = Adjacency(columns.pop("indptr"), columns.pop("indices"))
+    by_user.matrix(len(item_labels)).check_format(full_check=True)
+    purchases = Purchases(**columns, currency=currency) if columns else None
+    names = {
+        side: names for side, names in (("user_names", user_names), ("item_names", item_names)) if names is not None
+    }
+    return Interactions(
+        by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes, **names
+    )
+
+
 def _read_checked(file: Path, expected: Mapping[str, Any]) -> bytes:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise ArtifactError(f"{file} can not be read ({error.strerror}); fit and save the model again") from error
+        raise ArtifactError(f"{file} cannot be read ({error.strerror}); fit and save the model again") from error
     if len(content) != expected["bytes"]:
         raise ArtifactError(
             f"expected {expected['bytes']:,} bytes in {file}, got {len(content):,}; copy or fit it again"
@@ -192,7 +295,7 @@ def _manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
-    """As np.savez does it, which wants whole arrays."""
+    """Write what np.savez would write, which wants whole arrays."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, values in arrays.items():
             if not isinstance(values, Streamed):
@@ -204,17 +307,19 @@ def _write_arrays(path: Path, arrays: Arrays) -> None:
                     file.write(part.astype(values.dtype, copy=False).view(np.uint8).data)
 
 
-def _table(labels: NDArray[Any], attributes: Mapping[str, NDArray[Any]]) -> bytes:
-    columns = {LABEL: labels, **{f"attribute:{name}": values for name, values in attributes.items()}}
+def _to_table(labels: NDArray[Any], names: NDArray[Any] | None, attributes: Mapping[str, NDArray[Any]]) -> bytes:
+    columns = {KEY: labels, **({} if names is None else {DISPLAY_NAME: names})}
+    columns |= {f"{ATTRIBUTE}{name}": values for name, values in attributes.items()}
     plain = {name: values.tolist() if values.dtype == object else values for name, values in columns.items()}
     return table_bytes(pl.DataFrame(plain), ".parquet")
 
 
-def _read_table(content: bytes) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+def _from_table(content: bytes) -> tuple[NDArray[Any], NDArray[Any] | None, dict[str, NDArray[Any]]]:
+    """Return keys, the names that are shown where there are any, and attributes."""
     table = pl.read_parquet(io.BytesIO(content))
     columns = {name: _column(table[name]) for name in table.columns}
-    labels = columns.pop(LABEL)
-    return labels, {name.removeprefix("attribute:"): values for name, values in columns.items()}
+    labels, names = columns.pop(KEY), columns.pop(DISPLAY_NAME, None)
+    return labels, names, {name.removeprefix(ATTRIBUTE): values for name, values in columns.items()}
 
 
 def _column(values: pl.Series) -> NDArray[Any]:

@@ -11,10 +11,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Labels
+from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 from ocular.scoring import Scorer
 
-MOST_OWNED = 3  # purchases that a reason names
+MAX_OWNED = 3  # purchases that a reason names
+CLIENTS_AT_ONCE = 10_000  # memory goes with these × products that a block recommends
 
 
 class Clients(NamedTuple):
@@ -27,77 +29,100 @@ class Clients(NamedTuple):
 
     @classmethod
     def of(cls, model: OCuLaR, first: int, last: int) -> Clients:
-        history, rows = model.interactions_, np.arange(first, last)
+        """Return the clients from row `first` to before row `last`."""
+        data, rows = model.interactions_, np.arange(first, last)
         factors = model.user_factors_[first:last]
-        return cls(history.user_labels[first:last], factors, model.user_bias_[first:last], history.by_user.take(rows))
+        return cls(data.user_labels[first:last], factors, model.user_bias_[first:last], data.by_user.take(rows))
 
 
 class Batch:
     """What recommendations need of a model beside the clients: enough for an executor that knows no other client."""
 
-    def __init__(self, model: OCuLaR) -> None:
-        history = model.interactions_
+    def __init__(self, model: OCuLaR, allowed: NDArray[np.bool_] | None = None) -> None:
+        """Take `allowed`, a mask of the products to choose from; those that the fit excluded are never chosen."""
+        data = model.interactions_
         self._scorer: Scorer = model.scorer(n_threads=1)
+        self._allowed = ~model.excluded_items_ if allowed is None else allowed & ~model.excluded_items_
         self._base = model.config_.background + model.bias_
         self._items, self._members = model.item_factors_, sp.csr_array(model.members().items)
-        self._names = history.item_labels
+        self._labels = pl.Series(data.item_labels.tolist())
+        self._names = pl.Series([str(data.item_name(item)) for item in range(data.n_items)], dtype=pl.String)
         self._patterns = {pattern.index: pattern.label for pattern in model.coclusters()}
         self._calibration = model.calibration_
+        self._values = ExpectedValues(data, model.calibration_)
 
     def recommend(self, clients: Clients, n: int) -> pl.DataFrame:
         """
-        A row for each product, best first: client, rank, product, confidence, hit_rate where the model is calibrated,
-        and of the co-cluster that adds most its number, its label, its share of the affinity and what the client has
-        of it. These are null where no co-cluster speaks for the product.
+        Return a row for each product, best first.
+
+        client, rank, product, confidence, hit_rate where the model is calibrated; price (typical, per unit), quantity
+        (of a typical order) and expected value; and of the co-cluster that adds most its number (pattern), its label,
+        its share of the affinity and what the client has of it (because). The last four are null where no co-cluster
+        holds both, price and value where no typical price is known.
         """
-        n = min(n, len(self._names))
-        ids, affinity = self._scorer.top(clients.factors, clients.owned, n)
-        confidence = -np.expm1(-(affinity + (clients.bias[:, None] + self._base)))
-        best, part, because = self._reasons(clients, ids)
-        rows, places = np.nonzero(ids >= 0)
-        chosen = ids[rows, places], best[rows, places], because[rows, places]
-        told: dict[str, Any] = {
+        ids, affinity = self._scorer.top(clients.factors, clients.owned, min(n, len(self._labels)), self._allowed)
+        rows, ranks = np.nonzero(ids >= 0)
+        items = ids[rows, ranks]
+        # z itself, not recovered from a confidence, which is 1 from z ≈ 17 on in float32
+        z = (affinity + (clients.bias[:, None] + self._base))[rows, ranks].astype(np.float64)
+        confidence = -np.expm1(-z)
+        columns: dict[str, Any] = {
             "client": pl.Series(clients.labels.tolist()).gather(rows),
-            "rank": places.astype(np.int32) + 1,
-            "product": self._product(chosen[0]),
-            "confidence": confidence[rows, places],
+            "rank": ranks.astype(np.int32) + 1,
+            "product": self._labels.gather(items),
+            "confidence": confidence.astype(np.float32),
         }
         if self._calibration is not None:
-            told["hit_rate"] = pl.Series(self._calibration.known(told["confidence"]), nan_to_null=True).round(4)
-        share = part[rows, places] / np.maximum(-np.log1p(-told["confidence"].astype(np.float64)), 1e-12)
-        patterns = pl.Series(chosen[1].astype(np.int32))
-        known = pl.Series(chosen[1] >= 0)
-        labels = [self._patterns.get(c, f"pattern {c}") for c in chosen[1].tolist()]
-        owned = [self._product(chosen[2][:, a]).cast(pl.String) for a in range(MOST_OWNED)]
-        names = pl.DataFrame(
-            {str(a): pl.Series(o).set(pl.Series(chosen[2][:, a] < 0), None) for a, o in enumerate(owned)}
+            columns["hit_rate"] = pl.Series(self._calibration.known(confidence), nan_to_null=True).round(4)
+        columns["price"] = pl.Series(self._values.prices[items], nan_to_null=True)
+        columns["quantity"] = self._values.quantities[items]
+        columns["value"] = pl.Series(self._values.values(items, confidence), nan_to_null=True).round(2)
+        reasons = self._strongest_reasons(clients, ids)
+        pattern, contribution, owned = reasons[0][rows, ranks], reasons[1][rows, ranks], reasons[2][rows, ranks]
+        unknown = pl.Series(pattern < 0)
+        labels = [self._patterns.get(c, f"pattern {c}") for c in pattern.tolist()]
+        return pl.DataFrame(columns).with_columns(
+            pattern=pl.Series(pattern).set(unknown, None),
+            pattern_label=pl.Series(labels, dtype=pl.String).set(unknown, None),
+            share=pl.Series(contribution / z).round(4).set(unknown, None),
+            because=self._joined_names(owned),
         )
-        frame = pl.DataFrame(told).with_columns(
-            pattern=patterns.set(~known, None),
-            pattern_label=pl.Series(labels, dtype=pl.String).set(~known, None),
-            share=pl.Series(share).round(4).set(~known, None),
-            because=names.select(pl.concat_str(pl.all(), separator="; ", ignore_nulls=True)).to_series(),
-        )
-        return frame.with_columns(because=pl.col("because").replace("", None))
 
-    def _product(self, ids: NDArray[Any]) -> pl.Series:
-        return pl.Series(self._names.tolist()).gather(np.maximum(ids, 0))
+    def _joined_names(self, owned: NDArray[np.int32]) -> pl.Series:
+        """Return the names of the items in each row, −1 for none, joined; null where a row has none."""
+        columns = {
+            str(c): self._names.gather(np.maximum(o, 0)).set(pl.Series(o < 0), None) for c, o in enumerate(owned.T)
+        }
+        joined = pl.DataFrame(columns).select(pl.concat_str(pl.all(), separator="; ", ignore_nulls=True)).to_series()
+        return joined.replace("", None)
 
-    def _reasons(self, clients: Clients, ids: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        best, part = np.full(ids.shape, -1, dtype=np.int32), np.zeros(ids.shape)
-        because = np.full((*ids.shape, MOST_OWNED), -1, dtype=np.int32)
+    def _strongest_reasons(
+        self, clients: Clients, ids: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
+        """Return of each pair the co-cluster that adds most, what it adds, and the client's purchases in it."""
+        pattern, contribution = np.full(ids.shape, -1, dtype=np.int32), np.zeros(ids.shape)
+        because = np.full((*ids.shape, MAX_OWNED), -1, dtype=np.int32)
         sides = [(s.indptr.astype(np.int64), s.indices, s.data) for s in (clients.factors, self._items, self._members)]
         owned, width = clients.owned, self._items.shape[1]
-        _strongest(*sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, width, ids, best, part, because)
-        return best, part, because
+        _strongest(
+            *sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, width, ids, pattern, contribution, because
+        )
+        return pattern, contribution, because
+
+
+def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = None) -> pl.DataFrame:
+    """Return the n best products of every client, as `Batch.recommend` does, block by block."""
+    batch, n_users = Batch(model, allowed), model.interactions_.n_users
+    starts = range(0, n_users, CLIENTS_AT_ONCE)
+    return pl.concat(batch.recommend(Clients.of(model, s, min(s + CLIENTS_AT_ONCE, n_users)), n) for s in starts)
 
 
 @njit(nogil=True, cache=True)
 def _strongest(  # type: ignore[no-untyped-def]
     user_ends, user_columns, user_strengths, item_ends, item_columns, item_strengths,
-    member_ends, member_columns, member_strengths, owned_ends, owned, K, ids, best, part, because,
+    member_ends, member_columns, member_strengths, owned_ends, owned, K, ids, best, contribution, because,
 ):  # fmt: skip
-    """Of each pair: the co-cluster that adds most, what it adds, and the client's strongest purchases in it."""
+    """Find for each pair the co-cluster that adds most, what it adds, and the client's strongest purchases in it."""
     f = np.zeros(K, np.float32)
     strength = np.empty(because.shape[2], np.float32)
     for r in range(ids.shape[0]):
@@ -109,13 +134,13 @@ def _strongest(  # type: ignore[no-untyped-def]
                 continue
             for a in range(item_ends[i], item_ends[i + 1]):
                 added = np.float64(f[item_columns[a]]) * np.float64(item_strengths[a])
-                if added > part[r, n]:
-                    best[r, n], part[r, n] = item_columns[a], added
+                if added > contribution[r, n]:
+                    best[r, n], contribution[r, n] = item_columns[a], added
             if best[r, n] < 0:
                 continue
             mine = owned[owned_ends[r] : owned_ends[r + 1]]
             _name_strongest(mine, best[r, n], member_ends, member_columns, member_strengths, because[r, n], strength)
-            if because[r, n, 0] < 0:  # no member: whoever has a trace of it
+            if because[r, n, 0] < 0:  # no member: whatever has a trace of it
                 _name_strongest(mine, best[r, n], item_ends, item_columns, item_strengths, because[r, n], strength)
         for a in range(user_ends[r], user_ends[r + 1]):
             f[user_columns[a]] = 0.0
@@ -123,7 +148,7 @@ def _strongest(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _name_strongest(items, c, ends, columns, strengths, names, strength):  # type: ignore[no-untyped-def]
-    """The items with most strength in c, strongest first."""
+    """Put the items with most strength in c into `names`, strongest first."""
     strength[:] = 0.0
     for i in items:
         for a in range(ends[i], ends[i + 1]):

@@ -6,43 +6,59 @@ import os
 import warnings
 from dataclasses import asdict, replace
 from functools import cached_property
+from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, BiclusterMixin
+from sklearn.base import BaseEstimator, BiclusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ocular.artifact import History, read_model, write_model
+from ocular.artifact import SavedInteractions, SavedModel, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
+from ocular.data.selection import Choice, allowed_items
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
-from ocular.explain.price import estimate_price
-from ocular.explain.reasons import Explanation, Reasons, memberships
+from ocular.explain.explainer import Client, Explainer
+from ocular.explain.reasons import Explanation
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
-from ocular.solver.devices import find_device, fold_in, open_backend
+from ocular.solver.devices import find_device, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
+from ocular.solver.fold_in import FoldIn
 from ocular.solver.progress import Progress
 from ocular.solver.start.given import given_start, start_name
 from ocular.solver.start.initial import initial_state
-from ocular.validation import allowed_mask, check_id, check_ids, check_n, check_number, check_share, check_whole
+from ocular.validation import (
+    allowed_mask,
+    check_id,
+    check_id_list,
+    check_ids,
+    check_n,
+    check_number,
+    check_share,
+    check_whole,
+)
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
+
+DERIVED = ("_scorer", "_user_scorer", "_members", "_coclusters", "_fold")  # cached, and outdated by the next fit
 
 
 class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
     """A fit ended before its objective stopped falling."""
 
 
-class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
+class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     """
     Recommendations from overlapping co-clusters of users and items.
 
@@ -66,7 +82,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     background : float
         Affinity of any pair outside all co-clusters.
     max_iter : int
-        Most sweeps.
+        The largest number of sweeps.
     tol : float
         Stop when the relative decrease of Q in a sweep falls below this.
     beta, sigma : float
@@ -101,8 +117,10 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         Q at the end and after each sweep, the number of sweeps, whether tol was reached, whether Ctrl-C ended the fit.
     interactions_ : Interactions
         What was fitted, with names and amounts.
+    excluded_items_ : bool array, (n_items,)
+        Items that are never recommended, as `fit` was told.
     calibration_ : Calibration or None
-        What confidences have been worth on held-out purchases: `ocular.evaluation.calibration.calibrate` finds out.
+        What confidences have been worth on held-out purchases, after `calibrate`.
 
     Examples
     --------
@@ -156,6 +174,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self.min_value is None
+        tags.transformer_tags.preserves_dtype = []  # memberships are float32, whatever X is
         return tags
 
     # ------------------------------------------------------------------------------------------------ fitting
@@ -167,6 +186,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        only: Choice | None = None,
+        without: Choice | None = None,
     ) -> Self:
         """
         Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1 (see min_value).
@@ -174,11 +195,18 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         `callback(sweep, objective)` is called after every sweep. `checkpoint` names a file that keeps the state, every
         minute and at the end (give a `Checkpoint` for other intervals); a fit that finds it goes on from there and
         ends with the same factors as one that was never stopped. Ctrl-C ends the fit after the running sweep.
+
+        `only` and `without` choose what may ever be recommended, by name ("Postage", ["Postage", "Fees"]) or by
+        attribute of the products ({"family": "Printing"}). The model learns from all purchases, and keeps and saves
+        the choice as `excluded_items_`.
         """
         config = self.config()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions = self._read(X)
+        allowed = allowed_items(interactions, only, without)
+        if allowed is not None and not allowed.any():
+            raise ConfigError("expected some products to recommend, got none by only= and without=")
         given = None if isinstance(self.init, str) else given_start(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
@@ -198,10 +226,12 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.interactions_ = interactions
         self.min_value_ = self.min_value
         self._finish(result, config)
+        if allowed is not None:
+            self.excluded_items_ = ~allowed
         return self
 
     def _finish(self, result: FitResult, config: FitConfig) -> None:
-        """What a fit leaves behind, wherever its sweeps ran."""
+        """Keep what a fit leaves behind, wherever its sweeps ran."""
         if result.interrupted:
             warnings.warn(
                 f"interrupted: the model keeps the state after sweep {len(result.state.history)}, the best so far",
@@ -216,6 +246,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.interrupted_ = result.interrupted
         self.calibration_: Calibration | None = None
         self._learn(result.state)
+        self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
     def _read(self, X: Any) -> Interactions:
         if isinstance(X, Interactions):
@@ -234,7 +265,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return check_positives(interactions)
 
     def config(self) -> FitConfig:
-        """The parameters as the solver takes them; raises ConfigError where one makes no sense."""
+        """Return the parameters as the solver takes them; raise ConfigError where one makes no sense."""
         find_device(self.device)
         if self.min_value is not None:
             check_number(self.min_value, "min_value")
@@ -272,8 +303,8 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ = list(state.history)
         self.objective_ = self.history_[-1]
         self.n_iter_ = len(self.history_)
-        for derived in ("_scorer", "_members", "_coclusters", "_working_items"):
-            self.__dict__.pop(derived, None)  # of an earlier fit
+        for name in DERIVED:
+            self.__dict__.pop(name, None)
 
     # ------------------------------------------------------------------------------------------- recommending
 
@@ -288,79 +319,158 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         recalculate_user: bool = False,
     ) -> tuple[Ids, Scores]:
         """
-        The N most probable items of a user (1-D) or of many users (2-D): (ids, probabilities), best first.
+        Return the N most probable items of a user (1-D) or of many users (2-D): (ids, probabilities), best first.
 
         `user_items` holds what the users have, by default what was fitted: a row for each id of `userid`, as in
         implicit; a matrix with another number of rows must have one for every fitted user. `recalculate_user` folds
         those rows in instead of using the fitted memberships. `items` restricts the choice, `filter_items` leaves some
-        out. Users are scored one after the other: nothing of the size users × items is built. Where fewer than N items
-        are left, ids are −1 and probabilities nan.
-        Items of equal probability (all, for a user without history) come by popularity.
+        out; so does `excluded_items_`. Users are scored one after the other: nothing of the size users × items is
+        built. Where fewer than N items are left, ids are −1 and probabilities nan.
+        Items of equal probability (all, for a user without purchases) come by popularity.
         """
         check_is_fitted(self)
-        check_n(N)
-        ids = self._user_ids(userid)
-        if ids.ndim > 1:
-            raise DataError(f"expected user ids as one number or a list, got {ids.ndim} dimensions")
+        N = check_n(N)
+        ids = check_id_list(userid, self.interactions_.n_users, "user")
         rows = None
         if user_items is not None:
             rows = rows_for_ids(ids, self._matrix_rows(user_items), self.interactions_.n_users)
         if recalculate_user:
-            users, bias = self._fold_in(self.interactions_.by_user.take(ids) if rows is None else rows)
+            users, bias = self._fold.fit(self.device, self.interactions_.by_user.take(ids) if rows is None else rows)
         else:
             users, bias = self.user_factors_[ids], self.user_bias_[ids]
         owned = None
         if filter_already_liked_items:
             owned = self.interactions_.by_user.take(ids) if rows is None else rows
-        allowed = self._allowed(items, filter_items)
-        found, affinity = self._scorer.top(users, owned, int(N), allowed, find_device(self.device))
+        allowed = allowed_mask(items, filter_items, self.interactions_.n_items, "item")
+        if self.excluded_items_.any():
+            allowed = ~self.excluded_items_ if allowed is None else allowed & ~self.excluded_items_
+        best, affinity = self._scorer.top(users, owned, N, allowed, find_device(self.device))
         scores = -np.expm1(-(affinity + (bias[:, None] + self._base)))
-        return (found[0], scores[0]) if np.ndim(userid) == 0 else (found, scores)
+        return (best[0], scores[0]) if np.ndim(userid) == 0 else (best, scores)
+
+    def recommend_users(
+        self,
+        itemid: int | ArrayLike,
+        N: int = 10,
+        filter_already_liked_items: bool = True,
+        users: ArrayLike | None = None,
+        filter_users: ArrayLike | None = None,
+    ) -> tuple[Ids, Scores]:
+        """
+        Return the N users most likely to want an item (1-D) or each of many items (2-D): (ids, probabilities).
+
+        Best first, without those who have the item unless `filter_already_liked_items` is False. `users` restricts the
+        choice, `filter_users` leaves some out. Users of equal probability come by their number of purchases. Where
+        fewer than N users are left, ids are −1 and probabilities nan. An item in `excluded_items_` raises DataError.
+        """
+        check_is_fitted(self)
+        N = check_n(N)
+        ids = check_id_list(itemid, self.interactions_.n_items, "item")
+        excluded = ids[self.excluded_items_[ids]]
+        if len(excluded):
+            name = self.interactions_.item_name(int(excluded[0]))
+            raise DataError(f"expected a product that may be recommended, got {name!r}, which the fit excluded")
+        owned = self.interactions_.by_item.take(ids) if filter_already_liked_items else None
+        allowed = allowed_mask(users, filter_users, self.interactions_.n_users, "user")
+        best, affinity = self._user_scorer.top(self.item_factors_[ids], owned, N, allowed, find_device(self.device))
+        scores = -np.expm1(-(affinity + (self.item_bias_[ids].astype(np.float32)[:, None] + self._base)))
+        return (best[0], scores[0]) if np.ndim(itemid) == 0 else (best, scores)
 
     def scorer(self, n_threads: int) -> Scorer:
-        """What ranks the items for membership rows, here or elsewhere."""
+        """Return what ranks the items for membership rows, here or elsewhere."""
         popularity = self.interactions_.by_item.degrees
         return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, n_threads)
 
-    def predict_proba(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
-        """P(user has item) of pairs; the arguments broadcast: predict_proba(users[:, None], items) is a table."""
+    def affinity(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
+        """Return z of pairs; the arguments broadcast: affinity(users[:, None], items) is a table."""
         check_is_fitted(self)
         u, i = np.broadcast_arrays(self._user_ids(users), self._item_ids(items))
         left, right = self.user_factors_[u.ravel()], self.item_factors_[i.ravel()]
         shared = np.asarray(left.multiply(right).sum(axis=1, dtype=np.float64)).reshape(u.shape)
-        z = shared + self.user_bias_[u] + self.item_bias_[i] + self._base
-        probability: NDArray[np.float64] = -np.expm1(-z)
-        return probability if np.ndim(users) or np.ndim(items) else probability.reshape(())[()]
+        z: NDArray[np.float64] = shared + self.user_bias_[u] + self.item_bias_[i] + self._base
+        return z if np.ndim(users) or np.ndim(items) else z.reshape(())[()]
+
+    def predict_proba(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
+        """Return P(user has item) = 1 − e^(−z) of pairs; the arguments broadcast as those of `affinity`."""
+        probability: NDArray[np.float64] = -np.expm1(-self.affinity(users, items))
+        return probability
 
     def fold_in(self, user_items: Any) -> sp.csr_array:
-        """Memberships (n, K) of new users from what they own, a row of 0/1 over the items each; nothing is refitted."""
+        """Return memberships (n, K) of new users from rows of 0 and 1, the items they own; nothing is refitted."""
         check_is_fitted(self)
-        return self._fold_in(self._matrix_rows(user_items))[0]
+        return self._fold.fit(self.device, self._matrix_rows(user_items))[0]
+
+    def transform(self, X: Any = None) -> sp.csr_array:
+        """
+        Return memberships (n, K): those of the fit without X, otherwise those of the rows of X as `fold_in` finds them.
+
+        `fit_transform(X)` is `fit(X).transform(X)`, which differs from `user_factors_` as far as the fit has not
+        converged.
+        """
+        check_is_fitted(self)
+        if X is None:
+            return self.user_factors_
+        if not isinstance(X, Interactions):
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+        # not the one that is cached: scikit-learn expects transform to leave no trace in the estimator
+        return self._new_fold().fit(self.device, self._matrix_rows(X))[0]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002  scikit-learn's
+        """Return the names of the columns of `transform`: cocluster0, cocluster1, …"""
+        check_is_fitted(self)
+        return np.array([f"cocluster{c}" for c in range(self.item_factors_.shape[1])], dtype=object)
 
     def similar_items(
-        self, itemid: int, N: int = 10, filter_items: ArrayLike | None = None, items: ArrayLike | None = None
+        self,
+        itemid: int | ArrayLike,
+        N: int = 10,
+        filter_items: ArrayLike | None = None,
+        items: ArrayLike | None = None,
     ) -> tuple[Ids, Scores]:
-        """The N items whose memberships point the same way, itself first: (ids, cosines)."""
+        """
+        Return the N items most like an item (1-D) or each of many items (2-D), itself first: (ids, similarities).
+
+        The similarity is the cosine of memberships and, with a tenth of the weight, the cosine of who bought them:
+        items of a single co-cluster all have the same direction, and their buyers then tell which are closer.
+        """
         check_is_fitted(self)
-        check_n(N)
-        item = check_id(itemid, self.interactions_.n_items, "item")
-        return nearest(self.item_factors_, item, N, self._allowed(items, filter_items))
+        data = self.interactions_
+        ids = check_id_list(itemid, data.n_items, "item")
+        allowed = allowed_mask(items, filter_items, data.n_items, "item")
+        best, similarities = nearest(self.item_factors_, ids, check_n(N), allowed, data.by_item, data.by_user)
+        return (best[0], similarities[0]) if np.ndim(itemid) == 0 else (best, similarities)
 
     def similar_users(
-        self, userid: int, N: int = 10, filter_users: ArrayLike | None = None, users: ArrayLike | None = None
+        self,
+        userid: int | ArrayLike,
+        N: int = 10,
+        filter_users: ArrayLike | None = None,
+        users: ArrayLike | None = None,
     ) -> tuple[Ids, Scores]:
-        """The N users whose memberships point the same way, themselves first: (ids, cosines)."""
+        """Return the N users most like a user (1-D) or each of many users (2-D), as `similar_items` does for items."""
         check_is_fitted(self)
-        check_n(N)
-        user = check_id(userid, self.interactions_.n_users, "user")
-        allowed = allowed_mask(users, filter_users, self.interactions_.n_users, "user")
-        return nearest(self.user_factors_, user, N, allowed)
+        data = self.interactions_
+        ids = check_id_list(userid, data.n_users, "user")
+        allowed = allowed_mask(users, filter_users, data.n_users, "user")
+        best, similarities = nearest(self.user_factors_, ids, check_n(N), allowed, data.by_user, data.by_item)
+        return (best[0], similarities[0]) if np.ndim(userid) == 0 else (best, similarities)
+
+    def calibrate(self, **options: Any) -> Calibration:
+        """
+        Find out on held-out purchases what confidences are worth, and keep it in `calibration_`.
+
+        The options are those of `ocular.calibrate`: share, per_client, random_state.
+        """
+        check_is_fitted(self)
+        # evaluation builds on the estimator, so it cannot be imported before it is asked for
+        calibration: Calibration = import_module("ocular.evaluation.calibration").calibrate(self, **options)
+        return calibration
 
     # --------------------------------------------------------------------------------------------- explaining
 
     def explain(self, user: int | None, item: int, user_items: Any = None) -> Explanation:
         """
-        Why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩.
+        Explain why the item has its probability for the user: contributions that sum to ⟨f_u, f_i⟩.
 
         `user_items`, one row of 0 and 1 over the items, asks what would be if the user had exactly these; with None as
         the user it is a client who is not in the model.
@@ -369,61 +479,30 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         return self.explain_all(user, [check_id(item, self.interactions_.n_items, "item")], user_items)[0]
 
     def explain_all(self, user: int | None, items: ArrayLike, user_items: Any = None) -> list[Explanation]:
-        """`explain` for several items of one user: faster than one after the other."""
+        """Explain several items for one user, faster than one after the other."""
         check_is_fitted(self)
+        return self.explainer().explain(self._client(user, user_items), self._item_ids(items).tolist())
+
+    def explainer(self) -> Explainer:
+        """Return what explains recommendations of the model as it is now."""
+        factors = self.user_factors_, self.item_factors_, self.item_bias_
+        background = self.config_.background
+        return Explainer(*factors, self.bias_, background, self._members, self.interactions_, self.calibration_)
+
+    def _client(self, user: int | None, user_items: Any) -> Client:
         u = None if user is None else check_id(user, self.interactions_.n_users, "user")
         if user_items is not None:
             rows = self._matrix_rows(user_items)
             if len(rows) != 1:
                 raise DataError(f"expected user_items with one row, got {len(rows)}")
-            has, (f_u, user_bias) = rows[0], self._fold_in(rows)
-            strengths, bias = memberships(f_u, 0), float(user_bias[0])
-        elif u is not None:
-            has, strengths = self.interactions_.by_user[u], memberships(self.user_factors_, u)
-            bias = float(self.user_bias_[u])
-        else:
+            factors, bias = self._fold.fit(self.device, rows)
+            return Client(u, rows[0], factors, float(bias[0]), is_supposed=True)
+        if u is None:
             raise DataError("expected a user of the model, or user_items to explain by")
-        factors = self.user_factors_, self.item_factors_
-        reasons = Reasons(strengths, has, factors, self._members, self.interactions_, u)
-        owned, supposed = set(has.tolist()), None
-        if u is not None and user_items is not None:
-            supposed = sorted(owned.difference(self.interactions_.by_user[u].tolist()))
-        return [
-            self._explain(u, i, reasons, has, bias, supposed, owned=i in owned) for i in self._item_ids(items).tolist()
-        ]
-
-    def _explain(
-        self,
-        user: int | None,
-        item: int,
-        reasons: Reasons,
-        has: NDArray[np.int32],
-        user_bias: float,
-        supposed: list[int] | None,
-        *,
-        owned: bool,
-    ) -> Explanation:
-        found, related = reasons.find(item)
-        base = user_bias + float(self.item_bias_[item]) + self._base
-        confidence = float(-np.expm1(-base - sum(reason.contribution for reason in found)))
-        calibration = self.calibration_ if found and not owned else None  # what was checked were recommendations
-        return Explanation(
-            user=user,
-            item=item,
-            confidence=confidence,
-            reasons=found,
-            owned=owned,
-            interactions=self.interactions_,
-            client_items=has,
-            base=base,
-            background=self.config_.background,
-            supposed=supposed,
-            observed=None if calibration is None else calibration.observed(confidence),
-            price=estimate_price(item, related, self.interactions_, user),
-        )
+        return Client(u, self.interactions_.by_user[u], self.user_factors_[[u]], float(self.user_bias_[u]))
 
     def coclusters(self, probability: float | None = None) -> CoClusters:
-        """The co-clusters with their members, which are those of `members(probability)`, and what to say about them."""
+        """Return the co-clusters with the members that `members(probability)` finds, each with a label and numbers."""
         members = self.members(probability)
         return CoClusters(
             self._coclusters if probability is None else self._list_coclusters(members), self.interactions_
@@ -431,7 +510,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def members(self, probability: float | None = None) -> Members:
         """
-        Who belongs to which co-cluster, and in how many each user and item is.
+        Return who belongs to which co-cluster, and in how many each user and item is.
 
         A member has a co-cluster's typical item, or user, with this probability on account of that co-cluster alone;
         the default adapts to weak co-clusters, see `ocular.explain.coclusters`.
@@ -444,12 +523,14 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def rows_(self) -> NDArray[np.bool_]:
+        """Members of each co-cluster among the users, (K, n_users)."""
         check_is_fitted(self)
         members: NDArray[np.bool_] = self._members.users.astype(bool).toarray().T
         return members
 
     @property
     def columns_(self) -> NDArray[np.bool_]:
+        """Members of each co-cluster among the items, (K, n_items)."""
         check_is_fitted(self)
         members: NDArray[np.bool_] = self._members.items.astype(bool).toarray().T
         return members
@@ -457,26 +538,43 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------ saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, with the history it was fitted on, to the folder `path`; `ocular.load` reads it."""
+        """Write the model, with the purchases it was fitted on, to the folder `path`; `ocular.load` reads it."""
         check_is_fitted(self)
-        history = self._history()
-        about = {
-            "parameters": asdict(self.config_),  # those of the fit, whatever set_params did since
-            "min_value": None if self.min_value_ is None else float(self.min_value_),
-            "fit": {"bias": float(self.bias_), "history": self.history_, "converged": self.converged_},
-            "data": {"clients": history.shape[0], "products": history.shape[1], "pairs": history.nnz,
-                     "currency": history.currency},
-            "calibration": None if self.calibration_ is None else self.calibration_.to_dict(),
-        }  # fmt: skip
-        arrays = {"user_bias": self.user_bias_, "item_bias": self.item_bias_}
-        for side, factors in (("user", self.user_factors_), ("item", self.item_factors_)):
-            arrays |= {f"{side}_{part}": getattr(factors, part) for part in ("data", "indices", "indptr")}
-        write_model(Path(path), about, arrays, history)
+        saved = SavedModel(
+            config=self.config_,  # of the fit, whatever set_params did since
+            min_value=None if self.min_value_ is None else float(self.min_value_),
+            user_factors=self.user_factors_,
+            item_factors=self.item_factors_,
+            user_bias=self.user_bias_,
+            item_bias=self.item_bias_,
+            bias=float(self.bias_),
+            objective_values=self.history_,
+            converged=self.converged_,
+            excluded_items=self.excluded_items_,
+            calibration=None if self.calibration_ is None else self.calibration_.to_dict(),
+            interactions=self._saved_interactions(),
+        )
+        write_model(Path(path), saved)
+
+    def _html_repr(self) -> str:
+        """Return what a notebook shows: scikit-learn's table of parameters and, once fitted, a line on the fit."""
+        table = str(estimator_html_repr(self))
+        if not hasattr(self, "history_"):
+            return table
+        n_users, n_items = self.interactions_.shape
+        members = self._members
+        n_coclusters = int(((np.diff(members.users.indptr) > 0) & (np.diff(members.items.indptr) > 0)).sum())
+        ended = "converged" if self.converged_ else "not converged"
+        facts = (
+            f"{n_users:,} users × {n_items:,} items, {self.interactions_.nnz:,} positives; "
+            f"{n_coclusters:,} co-clusters; objective {self.objective_:,.6g} after {self.n_iter_:,} sweeps, {ended}"
+        )
+        return f'{table}<p class="ocular-fit">{escape(facts)}</p>'
 
     # ------------------------------------------------------------------------------------------------ inside
 
-    def _history(self) -> History:
-        """What is saved with the model."""
+    def _saved_interactions(self) -> SavedInteractions:
+        """Return the purchases that are saved with the model."""
         return self.interactions_
 
     @property
@@ -501,22 +599,18 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     def _scorer(self) -> Scorer:
         return self.scorer(self.config_.threads)
 
-    def _fold_in(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
-        config, K = self.config_, self.config_.n_coclusters
-        users = fold_in(self.device, rows, self._working_items, config, self.bias_)
-        bias = BIAS_COLUMN * users[:, K] if config.bias else np.zeros(len(rows), dtype=np.float32)
-        return sp.csr_array(users[:, :K]), bias
+    @cached_property
+    def _user_scorer(self) -> Scorer:
+        """The other way round: ranks the users for rows of items."""
+        purchases = self.interactions_.by_user.degrees
+        return Scorer(self.user_factors_, self.user_bias_.astype(np.float32), purchases, self.config_.threads)
 
     @cached_property
-    def _working_items(self) -> NDArray[np.float32]:
-        """Item memberships and biases as the solver works on them."""
-        K = self.config_.n_coclusters
-        working = np.zeros((self.interactions_.n_items, self.config_.width), dtype=np.float32)
-        working[:, :K] = self.item_factors_.toarray()
-        if self.config_.bias:
-            working[:, K] = BIAS_COLUMN
-            working[:, K + 1] = self.item_bias_ / BIAS_COLUMN
-        return working
+    def _fold(self) -> FoldIn:
+        return self._new_fold()
+
+    def _new_fold(self) -> FoldIn:
+        return FoldIn(self.item_factors_, self.item_bias_, self.bias_, self.config_)
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
         return check_ids(ids, self.interactions_.n_users, "user")
@@ -524,15 +618,12 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
     def _item_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
         return check_ids(ids, self.interactions_.n_items, "item")
 
-    def _allowed(self, only: ArrayLike | None, without: ArrayLike | None) -> NDArray[np.bool_] | None:
-        return allowed_mask(only, without, self.interactions_.n_items, "item")
-
     def _matrix_rows(self, user_items: Any) -> Adjacency:
         return owned_rows(user_items, self.interactions_.n_items, self.min_value_)
 
 
 def parameters_of(config: FitConfig) -> dict[str, Any]:
-    """Of an OCuLaR with this configuration; memberships that were given as a start are not known any more."""
+    """Return the parameters of an OCuLaR with this configuration; a start that was given is not known any more."""
     parameters = asdict(config) | {"random_state": config.seed}
     if config.init.startswith(GIVEN):
         parameters["init"] = "auto"
@@ -540,31 +631,18 @@ def parameters_of(config: FitConfig) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> OCuLaR:
-    """A model saved with `OCuLaR.save`, checked; it needs no training file."""
-    folder = Path(path)
-    manifest, arrays, interactions = read_model(folder)
+    """Read a model saved with `OCuLaR.save` and check it; it needs no training file."""
+    saved = read_model(Path(path))
     try:
-        config = FitConfig(**manifest["parameters"])
-        model = OCuLaR(**parameters_of(config), min_value=manifest["min_value"])
-        model.config_ = config
-        model.min_value_ = model.min_value
-        model.interactions_ = interactions
-        model.n_features_in_ = interactions.n_items
-        for side, n in (("user", interactions.n_users), ("item", interactions.n_items)):
-            parts = tuple(arrays[f"{side}_{part}"] for part in ("data", "indices", "indptr"))
-            factors = sp.csr_array(parts, shape=(n, config.n_coclusters))
-            factors.check_format(full_check=True)
-            setattr(model, f"{side}_factors_", factors)
-            bias = arrays[f"{side}_bias"]
-            if bias.shape != (n,):
-                raise ValueError(f"{side} biases of shape {bias.shape} where {(n,)} belongs")
-            setattr(model, f"{side}_bias_", bias)
-        fit = manifest["fit"]
-        model.bias_, model.history_, model.converged_ = fit["bias"], fit["history"], fit["converged"]
-        model.interrupted_ = False
-        model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
-        calibration = manifest.get("calibration")
-        model.calibration_ = None if calibration is None else Calibration.from_dict(calibration)
-    except (KeyError, IndexError, TypeError, ValueError, ConfigError) as error:
-        raise ArtifactError(f"{folder} is not a whole model ({error}); fit and save it again") from error
+        calibration = None if saved.calibration is None else Calibration.from_dict(dict(saved.calibration))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{path} is not a whole model ({error}); fit and save it again") from error
+    model = OCuLaR(**parameters_of(saved.config), min_value=saved.min_value)
+    model.config_, model.min_value_, model.interactions_ = saved.config, saved.min_value, saved.interactions
+    model.n_features_in_ = saved.interactions.n_items
+    model.user_factors_, model.item_factors_ = saved.user_factors, saved.item_factors
+    model.user_bias_, model.item_bias_, model.bias_ = saved.user_bias, saved.item_bias, saved.bias
+    model.history_, model.converged_, model.interrupted_ = saved.objective_values, saved.converged, False
+    model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
+    model.excluded_items_, model.calibration_ = saved.excluded_items, calibration
     return model

@@ -26,8 +26,12 @@ def check_number(
     value: Any, name: str, low: float = -math.inf, high: float = math.inf, *, above: float | None = None
 ) -> float:
     """Return the value as a float, or raise where it is not a finite number from `low` to `high`, or above `above`."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or not low <= value <= high or (above is not None and value <= above):
+    if (
+        not _is_number(value)
+        or not math.isfinite(value)
+        or not low <= value <= high
+        or (above is not None and value <= above)
+    ):
         raise ConfigError("expected ", Parameter(name), f" to be a number{_limits(low, high, above)}, got {value!r}")
     return float(value)
 
@@ -42,15 +46,14 @@ def check_flag(value: Any, name: str) -> bool:
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
     """Return the value, or raise where it is not one of the choices."""
     choices = tuple(choices)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ConfigError("expected ", Parameter(name), f" to be one of {', '.join(choices)}, got {value!r}")
-    return str(value)
+    return value
 
 
 def check_share(value: Any, name: str) -> float:
     """Return the value as a float, or raise where it does not lie between 0 and 1."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < 1:
+    if not _is_number(value) or not 0 < value < 1:
         raise ConfigError("expected ", Parameter(name), f" to be between 0 and 1, got {value!r}")
     return float(value)
 
@@ -81,6 +84,14 @@ def check_id(ids: int | ArrayLike, n: int, kind: str) -> int:
     return int(given.flat[0])
 
 
+def check_id_list(ids: int | ArrayLike, n: int, kind: str) -> NDArray[np.int64]:
+    """Return one id or a list of ids as an array of one dimension, or raise where there are more dimensions."""
+    given = check_ids(ids, n, kind)
+    if given.ndim > 1:
+        raise DataError(f"expected {kind} ids as one number or a list, got {given.ndim} dimensions")
+    return given
+
+
 def check_n(N: Any) -> int:
     """Return the number of recommendations asked for, or raise where it makes no sense."""
     return check_whole(N, "N", 1, MAX_RECOMMENDATIONS)
@@ -100,7 +111,11 @@ def allowed_mask(only: ArrayLike | None, without: ArrayLike | None, n: int, kind
 
 def as_list(names: Any) -> list[Any]:
     """Return a list of names; a single name is a list of one."""
-    return [names] if isinstance(names, str | int | np.integer) else list(names)
+    return [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _above(value: Any, high: int | None) -> bool:

@@ -278,14 +278,10 @@ class Interactions:
         return "" if self.purchases is None else self.purchases.currency
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """As a saved model keeps them."""
-        arrays: dict[str, NDArray[Any]] = {
-            "history_indptr": self.by_user.indptr,
-            "history_indices": self.by_user.indices,
-        }
+        """Return indptr and indices of by_user and, where there are purchases, pair and amounts."""
+        arrays: dict[str, NDArray[Any]] = {"indptr": self.by_user.indptr, "indices": self.by_user.indices}
         if self.purchases is not None:
-            arrays["purchases_pair"] = self.purchases.pair
-            arrays |= {f"purchases_{name}": values for name, values in self.purchases.columns.items()}
+            arrays |= {"pair": self.purchases.pair, **self.purchases.columns}
         return arrays
 
     def where(self, pairs: NDArray[np.bool_]) -> Interactions:

@@ -54,6 +54,7 @@ def calibrate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model itself has said so already
         twin.fit(train)
+    twin.excluded_items_ = model.excluded_items_  # hit rates are those of what is recommended
     if twin.interrupted_:
         raise KeyboardInterrupt  # hit rates of half a fit are worth nothing
     outcomes = collect_outcomes(twin, hidden, per_client)

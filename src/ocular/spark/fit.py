@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
-from ocular.artifact import History
+from ocular.artifact import SavedInteractions
 from ocular.data.interactions import Interactions
 from ocular.errors import DataError
 from ocular.model import OCuLaR, parameters_of
@@ -107,7 +107,7 @@ class SparkModel(OCuLaR):
     def interactions_(self) -> Interactions:  # type: ignore[override]
         return self.history.gather()
 
-    def _history(self) -> History:
+    def _saved_interactions(self) -> SavedInteractions:
         return self.history
 
 

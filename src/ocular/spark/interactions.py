@@ -38,7 +38,7 @@ UNKNOWN = {"price": float("nan"), "quantity": float("nan"), "time": np.iinfo(np.
 
 
 class SparkHistory:
-    """As `Positives` a start needs it, as `Data` a checkpoint, as `History` a saved model."""
+    """As `Positives` a start needs it, as `Data` a checkpoint, as `SavedInteractions` a saved model."""
 
     def __init__(
         self,
@@ -98,23 +98,22 @@ class SparkHistory:
             for name, values in self.arrays().items()
         }
         purchases = None
-        if "purchases_pair" in arrays:
-            amounts = {name: arrays[f"purchases_{name}"] for name in self._amounts}
-            purchases = Purchases(arrays["purchases_pair"], **amounts, currency=self.currency)
-        by_user = Adjacency(arrays["history_indptr"], arrays["history_indices"])
+        by_user = Adjacency(arrays.pop("indptr"), arrays.pop("indices"))
+        if arrays:
+            purchases = Purchases(**arrays, currency=self.currency)
         return Interactions(by_user, self.shape[1], self.user_labels, self.item_labels, purchases)
 
     def arrays(self) -> dict[str, NDArray[Any] | Streamed]:
         arrays: dict[str, NDArray[Any] | Streamed] = {
-            "history_indptr": self.users.indptr,
-            "history_indices": Streamed(np.int32, self.nnz, (block.positives.indices for block in self.users.stream())),
+            "indptr": self.users.indptr,
+            "indices": Streamed(np.int32, self.nnz, (block.positives.indices for block in self.users.stream())),
         }
         if self._purchases is not None:
             blocks = self._purchases().persist(StorageLevel.DISK_ONLY)  # each column is a pass over them
             with plain_errors():
                 n = sum(blocks.map(_length).collect())
             for name in ("pair", *self._amounts):
-                arrays[f"purchases_{name}"] = Streamed(DTYPES[name], n, _stream(blocks, name))
+                arrays[name] = Streamed(DTYPES[name], n, _stream(blocks, name))
         return arrays
 
     def release(self) -> None:
