@@ -236,9 +236,9 @@ def test_an_unknown_product_is_answered_with_the_nearest(shop: Interactions) -> 
 @pytest.mark.parametrize(
     ("matrix", "sentence"),
     [
-        ([[2, 1]], "expected values 0 or 1, got 2; pass min_value= to turn ratings into positives"),
-        ([[0.5, 1]], "expected values 0 or 1, got 0.5; pass min_value= to turn ratings into positives"),
-        ([[3, -1]], "expected values 0 or 1, got a negative value, -1; pass min_value= to turn ratings into positives"),
+        ([[2, 1]], "expected values 0 or 1, got 2; pass min_value to turn ratings into positives"),
+        ([[0.5, 1]], "expected values 0 or 1, got 0.5; pass min_value to turn ratings into positives"),
+        ([[3, -1]], "expected values 0 or 1, got a negative value, -1; pass min_value to turn ratings into positives"),
         ([[np.nan, 1]], "expected values 0 or 1, got NaN or infinity; replace missing values by 0"),
         ([[np.inf, 1]], "expected values 0 or 1, got NaN or infinity; replace missing values by 0"),
         ([[1j]], "expected numbers 0 or 1, got a matrix of complex128"),

@@ -257,7 +257,7 @@ class TestValues:
         message = refused(write(f"client,product,stars\na,x,1\nb,y,{value}\n"), value="stars")
         assert message == (
             f"sales.csv, line 3: expected 0 or 1 in column 'stars', got '{value}'; "
-            "pass min_value= to turn ratings into positives"
+            "pass min_value to turn ratings into positives"
         )
 
     @pytest.mark.parametrize("min_value", [None, 3])
@@ -276,7 +276,7 @@ class TestValues:
 
     def test_threshold_without_a_column(self, write: Write) -> None:
         message = refused(write(self.ratings), ConfigError, min_value=3)
-        assert message == "expected a column to compare with min_value=3; name it with value="
+        assert message == "expected a column to compare with min_value=3; name it with value"
         assert "got nan" in refused(write(self.ratings), ConfigError, value="stars", min_value=float("nan"))
 
     def test_one_column_for_both(self, write: Write) -> None:

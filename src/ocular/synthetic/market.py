@@ -214,7 +214,7 @@ def _draw_purchases(
         item_labels=products.labels,
         price=np.round(np.minimum(paid, list_price), 2),
         quantity=1.0 + rng.poisson(units[users] * fewer[items] * rng.exponential(1, len(users))),
-        time=FIRST_DAY + day,
+        time=FIRST_DAY + day.astype("timedelta64[D]"),
         user_attributes={
             "seller": clients.seller,
             "industry": np.array(list(names.INDUSTRIES), dtype=object)[clients.industry],
