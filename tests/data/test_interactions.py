@@ -262,11 +262,11 @@ def test_what_is_no_matrix_of_numbers_is_refused_in_our_words(matrix: Any) -> No
     [
         (
             {"users": [0, 1], "items": [0]},
-            "expected one user and one item a purchase, got shapes (2,) and (1,)",
+            "expected one user and one item per purchase, got shapes (2,) and (1,)",
         ),
         (
             {"users": [[0]], "items": [[0]]},
-            "expected one user and one item a purchase, got shapes (1, 1) and (1, 1)",
+            "expected one user and one item per purchase, got shapes (1, 1) and (1, 1)",
         ),
         (
             {"users": [-1, 0], "items": [0, 0]},
@@ -294,11 +294,11 @@ def test_what_is_no_matrix_of_numbers_is_refused_in_our_words(matrix: Any) -> No
         ),
         (
             {"users": [0], "items": [0], "shape": (2, 1), "user_labels": ["Acme"]},
-            "expected 2 client names, one a row, got 1",
+            "expected 2 client names, one per row, got 1",
         ),
         (
             {"users": [0], "items": [0], "shape": (1, 1), "item_labels": ["nut", "saw"]},
-            "expected 1 product names, one a row, got 2",
+            "expected 1 product names, one per row, got 2",
         ),
         (
             {"users": [0], "items": [0], "user_attributes": {"country": np.array(["Chile", "Peru"])}},

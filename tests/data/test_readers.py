@@ -161,8 +161,10 @@ class TestBrokenTextFiles:
 
     def test_not_utf8(self, write: Write) -> None:
         message = refused(write("client,product\nAcme,nut\nCafé,saw\n".encode("latin-1")))
-        assert message == "sales.csv, line 3: expected UTF-8 text, got byte 0xe9; save the file as UTF-8"
-        assert "line 1: expected UTF-8" in refused(write("client,product\na,b\n".encode("utf-16")))
+        assert message == (
+            'sales.csv, line 3: expected UTF-8 text, got byte 0xe9; pass encoding="cp1252" '
+            "if a Windows program wrote the file, or save it as UTF-8"
+        )
 
     def test_unknown_column_names_the_nearest_and_all(self, write: Write) -> None:
         message = refused(write(SALES), UnknownNameError, client="clients")
@@ -326,7 +328,7 @@ class TestTimes:
         assert self.read_times(pl.Series([1706711415, None])) == ["2024-01-31T14:30:15", "NaT"]
         assert self.read_times(pl.Series([1706711415.0, float("nan")])) == ["2024-01-31T14:30:15", "NaT"]
 
-    @pytest.mark.parametrize("written", ["31/01/2024", "2024-02-30", "yesterday", "2024-01-31 25:00"])
+    @pytest.mark.parametrize("written", ["2024-02-30", "yesterday", "2024-01-31 25:00"])
     def test_not_a_date(self, write: Write, written: str) -> None:
         message = refused(write(f"client,product,day\na,x,2024-01-01\nb,y,{written}\n"), time="day")
         assert message.startswith(f"sales.csv, line 3: expected a date in column 'day', got '{written}'; write it like")
@@ -429,7 +431,9 @@ class TestFrames:
         assert refused(frame) == "expected at least one purchase, got no rows"
 
     def test_not_a_frame(self) -> None:
-        assert refused([1, 2]) == "expected a path or a pandas, polars or Arrow frame, got list"
+        assert refused({}) == "expected a path or a frame such as pandas, polars or Arrow, got dict"
+        assert refused([1, 2]) == "expected a list of paths, got int"
+        assert refused([]) == "expected a list of paths, got an empty list"
 
     def test_returns_are_not_purchases(self, caplog: pytest.LogCaptureFixture) -> None:
         frame = pl.DataFrame(
@@ -464,9 +468,9 @@ class TestParquet:
         history = read(tmp_path, client="client", product="product")
         assert pairs(history) == {(1, "a"), (2, "b"), (3, "a"), (4, "b")}
 
-    def test_folder_without_parquet(self, tmp_path: Path) -> None:
-        (tmp_path / "sales.csv").write_text(SALES)
-        assert refused(tmp_path) == f"expected .parquet files in the folder '{tmp_path}', got none"
+    def test_folder_without_files(self, tmp_path: Path) -> None:
+        (tmp_path / "sales.xlsx").touch()
+        assert refused(tmp_path) == f"expected .parquet or .csv files in the folder '{tmp_path}', got none"
 
     def test_not_parquet(self, write: Write) -> None:
         assert refused(write(SALES, "sales.parquet")).startswith("sales.parquet: expected Parquet, got a file that")

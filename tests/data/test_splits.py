@@ -211,7 +211,7 @@ def test_time_split_takes_times_of_day(dated: Interactions) -> None:
         (
             lambda h: k_fold(h, 6),
             DataError,
-            "expected at least one pair a fold, got 5 pairs for 6 folds; lower k",
+            "expected at least one pair per fold, got 5 pairs for 6 folds; lower k",
         ),
         (
             lambda h: random_split(h, 0.01),
@@ -222,7 +222,7 @@ def test_time_split_takes_times_of_day(dated: Interactions) -> None:
         (
             lambda h: per_user_split(h, 0.01),
             DataError,
-            "expected clients with enough purchases to hold out a share of 0.01, got at most 5 a client; "
+            "expected clients with enough purchases to hold out a share of 0.01, got at most 5 per client; "
             "raise test_share or use random_split",
         ),
         (lambda h: time_split(h, "July"), ConfigError, "expected a date such as 2024-07-01, got 'July'"),
@@ -257,7 +257,7 @@ def test_bad_input_is_refused_in_one_line(
 def test_time_split_needs_times(amounts: dict[str, Any]) -> None:
     undated = Interactions.from_pairs([0], [0], **amounts)
     with pytest.raises(
-        DataError, match=r"^expected purchases with a time, got none; read the history with its date column$"
+        DataError, match=r"^expected purchases with a time, got none; read them with their date column$"
     ):
         time_split(undated, "2024-07-01")
 
