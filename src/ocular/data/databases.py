@@ -87,14 +87,19 @@ def duckdb_frame(path: str | Path, query: str | None, names: Sequence[str]) -> p
                     Parameter("query"),
                 )
             table = tables[0] if query is None else query
-            statement = f'SELECT * FROM "{table}"' if table in tables else table  # noqa: S608  the user's own query
+            statement = f"SELECT * FROM {_quoted(table)}" if table in tables else table  # noqa: S608  the user's own
             relation = connection.sql(statement)
             if relation is None:
                 raise DataError("expected a query that returns rows, got another statement; write SELECT …")
             require(names, relation.columns, "query" if query else file.name)
-            return pl.DataFrame(relation.select(*(f'"{name}"' for name in names)))
+            # by way of pyarrow: polars reading a relation itself makes DuckDB 2.0 report leaks at exit
+            return pl.DataFrame(relation.select(*map(_quoted, names)).to_arrow_table())
     except duckdb.Error as error:
         raise DataError(f"{file.name}: expected rows from DuckDB, got: {one_line(error)}; check the query") from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _plain(column: pl.Series, numeric: bool) -> pl.Series:

@@ -47,7 +47,8 @@ def files_frame(
     sources: Sequence[str | Path], names: Sequence[str], encoding: str | None
 ) -> tuple[pl.DataFrame, Locate]:
     """Return the rows of all files, one after the other, and how to find one of them."""
-    files = [file for source in sources for file in _expanded(source)]
+    # a file that two patterns match is read once
+    files = [*dict.fromkeys(file for source in sources for file in _expanded(source))]
     several = len(files) > 1
     folders = _Folders([file for file in files if isinstance(file, Path)])
     parts = [_part(file, names, encoding, folders, several) for file in files]
@@ -113,6 +114,8 @@ def _not_here(scheme: str) -> DataError:
     """The error for an address; it does not repeat the address, which may hold a password."""
     if scheme in ("http", "https", "ftp"):
         remedy: list[object] = ["download it first, for example with curl -O, and pass the file"]
+    elif scheme == "file":
+        remedy = ["leave out file://"]
     elif scheme in ("sqlite", "postgresql", "postgres", "duckdb"):
         remedy = ["pass ", Parameter("query"), " to read from a database"]
     else:
