@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written to a temporary name, flushed, renamed; arrays without pickle."""
+"""Files that are whole or not there: written under a temporary name, flushed, renamed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import IO, Any
 
 from ocular.errors import ArtifactError
 
-A_DAY = 24 * 3600
-FORMULA = tuple("=+-@\t\r\n")
+DAY = 24 * 3600  # seconds
+FORMULA_STARTS = tuple("=+-@\t\r\n")
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -46,23 +46,23 @@ def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def write_table(path: Path, table: Any) -> None:
-    """A polars frame as .csv or .parquet, by the name of the file."""
+    """Write a polars frame as .csv or .parquet, by the name of the file."""
     content = table_bytes(table, path.suffix)
     write_file(path, lambda file: file.write(content))
 
 
-def inert(value: Any) -> Any:
+def escape_formula(value: Any) -> Any:
     """
-    Text that a spreadsheet would take for a formula is marked as text; numbers stay numbers.
+    Return text that a spreadsheet would take for a formula marked as text; numbers stay numbers.
 
-    >>> inert("=1+1"), inert(-2.5), inert("Acme")
+    >>> escape_formula("=1+1"), escape_formula(-2.5), escape_formula("Acme")
     ("'=1+1", -2.5, 'Acme')
     """
-    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(FORMULA_STARTS) else value
 
 
 def table_bytes(table: Any, suffix: str) -> bytes:
-    """In memory first: polars has errors of its own for a full disk."""
+    """Return a frame as the bytes of a file; in memory, because polars has errors of its own for a full disk."""
     buffer = io.BytesIO()
     (table.write_csv if suffix == ".csv" else table.write_parquet)(buffer)
     return buffer.getvalue()
@@ -71,7 +71,7 @@ def table_bytes(table: Any, suffix: str) -> bytes:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """
-    A temporary folder beside `path` that takes its place when the block ends well.
+    Yield a temporary folder beside `path` that takes its place when the block ends well.
 
     An old folder of that name stays until the new one is complete. Exchanging them takes two renames; where a writer
     was killed between them the old folder has another name, which `present` knows and the next writer puts right.
@@ -111,21 +111,21 @@ def check_writable(path: Path) -> None:
 
 
 def present(path: Path) -> Path:
-    """The folder `path`, or what it was before an exchange that was cut short."""
+    """Return the folder `path`, or what it was before an exchange that was cut short."""
     old = _old_name(path)
     return old if old.exists() and not path.exists() else path
 
 
 def _tidy(path: Path) -> None:
-    """Put right what a killed writer left: the old folder under its own name, and no temporary ones of yesterday."""
+    """Clean up after a killed writer: the old folder gets its name back, and temporary ones of yesterday go."""
     old = _old_name(path)
     if old.exists() and path.exists():
         shutil.rmtree(old)
     elif old.exists():
         old.rename(path)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if time.time() - left.stat().st_mtime > A_DAY:
-            shutil.rmtree(left, ignore_errors=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if time.time() - leftover.stat().st_mtime > DAY:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _not_written(path: Path, error: OSError) -> ArtifactError:
@@ -133,7 +133,7 @@ def _not_written(path: Path, error: OSError) -> ArtifactError:
 
 
 def digest(path: Path) -> str:
-    """sha256 of a file."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -297,7 +297,8 @@ class TestOnlineRetail:
         assert history.purchases.columns["quantity"].tolist() == [10, 1, 6, 6]
         assert times(history)[-1] == "2010-12-02T08:26:00"
         assert history.user_attributes["country"].tolist() == ["France", "United Kingdom"]
-        assert history.item_attributes["description"].tolist() == [None, "HEART, WHITE"]
+        assert history.item_names is not None
+        assert history.item_names.tolist() == ["10002", "HEART, WHITE"]
 
     def test_what_is_left_out_is_counted(self, fill: Fill, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.INFO, "ocular"):
@@ -357,7 +358,5 @@ class TestRealData:
         assert "left out 9,288 rows (cancelled)" in caplog.text
         assert history.shape == (4_334, 3_659)
         assert history.nnz == 266_221
-        assert history.item_attributes["description"][history.item_index("85123A")] == (
-            "WHITE HANGING HEART T-LIGHT HOLDER"
-        )
+        assert history.item_name(history.item_index("85123A")) == "WHITE HANGING HEART T-LIGHT HOLDER"
         assert len(history.purchases) == 396_337  # type: ignore[arg-type]

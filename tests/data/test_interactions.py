@@ -236,9 +236,9 @@ def test_an_unknown_product_is_answered_with_the_nearest(shop: Interactions) -> 
 @pytest.mark.parametrize(
     ("matrix", "sentence"),
     [
-        ([[2, 1]], "expected values 0 or 1, got 2; pass min_value= to turn ratings into positives"),
-        ([[0.5, 1]], "expected values 0 or 1, got 0.5; pass min_value= to turn ratings into positives"),
-        ([[3, -1]], "expected values 0 or 1, got a negative value, -1; pass min_value= to turn ratings into positives"),
+        ([[2, 1]], "expected values 0 or 1, got 2; pass min_value to turn ratings into positives"),
+        ([[0.5, 1]], "expected values 0 or 1, got 0.5; pass min_value to turn ratings into positives"),
+        ([[3, -1]], "expected values 0 or 1, got a negative value, -1; pass min_value to turn ratings into positives"),
         ([[np.nan, 1]], "expected values 0 or 1, got NaN or infinity; replace missing values by 0"),
         ([[np.inf, 1]], "expected values 0 or 1, got NaN or infinity; replace missing values by 0"),
         ([[1j]], "expected numbers 0 or 1, got a matrix of complex128"),
@@ -262,11 +262,11 @@ def test_what_is_no_matrix_of_numbers_is_refused_in_our_words(matrix: Any) -> No
     [
         (
             {"users": [0, 1], "items": [0]},
-            "expected one user and one item a purchase, got shapes (2,) and (1,)",
+            "expected one user and one item per purchase, got shapes (2,) and (1,)",
         ),
         (
             {"users": [[0]], "items": [[0]]},
-            "expected one user and one item a purchase, got shapes (1, 1) and (1, 1)",
+            "expected one user and one item per purchase, got shapes (1, 1) and (1, 1)",
         ),
         (
             {"users": [-1, 0], "items": [0, 0]},
@@ -294,11 +294,11 @@ def test_what_is_no_matrix_of_numbers_is_refused_in_our_words(matrix: Any) -> No
         ),
         (
             {"users": [0], "items": [0], "shape": (2, 1), "user_labels": ["Acme"]},
-            "expected 2 client names, one a row, got 1",
+            "expected 2 client names, one per row, got 1",
         ),
         (
             {"users": [0], "items": [0], "shape": (1, 1), "item_labels": ["nut", "saw"]},
-            "expected 1 product names, one a row, got 2",
+            "expected 1 product names, one per row, got 2",
         ),
         (
             {"users": [0], "items": [0], "user_attributes": {"country": np.array(["Chile", "Peru"])}},
@@ -327,3 +327,43 @@ def test_bad_pairs_are_refused(given: dict[str, Any], sentence: str) -> None:
 def test_pairs_that_lose_something_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(DataError):
         Interactions.from_pairs(**given)
+
+
+def test_a_row_for_each_purchase(shop: Interactions) -> None:
+    frame = shop.to_frame()
+    assert frame.columns == ["client", "product", "price", "quantity", "time"]
+    assert [row[:4] for row in frame.rows()] == [
+        ("Acme", "nut", 1.0, 3.0),
+        ("Acme", "oil", 5.0, 2.0),
+        ("Acme", "oil", 6.0, 5.0),
+        ("Bolt", "saw", 7.0, 4.0),
+        ("Bolt", "oil", 9.0, 1.0),
+    ]
+    assert frame["time"].dt.to_string("%Y-%m-%d").to_list()[0] == "2024-02-01"
+
+
+def test_unknown_amounts_are_null() -> None:
+    frame = Interactions.from_pairs([0, 0], [0, 1], price=[np.nan, 2.0], time=["NaT", "2024-01-01"]).to_frame()
+    assert frame["price"].to_list() == [None, 2.0]
+    assert frame["time"].null_count() == 1
+
+
+def test_a_row_for_each_pair_without_amounts() -> None:
+    assert Interactions.from_matrix(MATRIX).to_frame().rows() == [(0, 0), (0, 2), (1, 1), (1, 2)]
+
+
+def test_a_notebook_shows_a_summary(shop: Interactions) -> None:
+    html = shop._repr_html_()
+    for fact in ("<td>3</td>", "<td>5</td>", "2024-01-01 to 2024-05-01", "1.00 to 9.00", "country", "weight"):
+        assert fact in html
+    assert repr(shop) == "Interactions(3 clients × 3 products, 4 pairs)"
+
+
+def test_a_notebook_runs_no_script_from_names() -> None:
+    attributes = {"<script>": np.array(["x"])}
+    assert "<script>" not in Interactions.from_pairs([0], [0], user_attributes=attributes)._repr_html_()
+
+
+def test_names_need_one_for_each_row() -> None:
+    with pytest.raises(DataError, match=r"^expected 1 product names, one per row, got 2$"):
+        Interactions.from_pairs([0], [0], item_names=["nut", "saw"])

@@ -203,7 +203,9 @@ class TestSecrets:
 
     def test_other_databases(self) -> None:
         message = refused("select 1", "mysql://localhost/shop")
-        assert message == "expected a database URL that starts with sqlite:/// or postgresql://, got another"
+        assert message == (
+            "expected a database URL that starts with sqlite:/// or postgresql://, or a .duckdb file, got another"
+        )
 
 
 @pytest.mark.parametrize("url", ["sqlite:///{}", "postgresql://localhost/shop"])

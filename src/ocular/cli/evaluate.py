@@ -67,7 +67,7 @@ OWN_PARAMETERS = (  # option, parameter, default, what is expected
 @click.option("--reliability", type=click.Path(path_type=Path), help="Reliability diagram to write: PNG, SVG or PDF.")
 @format_option("table", "json", "csv")  # fmt: skip
 def evaluate(
-    source: str, models: str, feedback: Path | None, reliability: Path | None, form: str, **options: Any
+    source: tuple[str, ...], models: str, feedback: Path | None, reliability: Path | None, form: str, **options: Any
 ) -> None:
     """
     Hold out purchases of SOURCE, fit on the others, and measure what is recommended; the best model comes first.

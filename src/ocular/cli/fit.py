@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.present import phrase
-from ocular.cli.reading import column_choices, history_options, read_history, spark_option, spark_session
+from ocular.cli.reading import column_choices, history_options, read_history, spark_option, spark_place, spark_session
 
 if TYPE_CHECKING:
     from ocular.model import OCuLaR
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--no-calibration", is_flag=True, help="Skip the second fit, which finds out what confidences are worth.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
-def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> None:
+def fit(source: tuple[str, ...], output: Path, checkpoint: Path | None, **options: Any) -> None:
     """
     Fit a model to SOURCE: a CSV, TSV or Parquet file, or a database address with --query.
 
@@ -92,16 +92,15 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
         click.echo(f"the same command goes on from {checkpoint}")
 
 
-def fit_on_spark(model: OCuLaR, source: str, options: dict[str, Any], session: Any, checkpoint: Path | None) -> OCuLaR:
+def fit_on_spark(
+    model: OCuLaR, source: tuple[str, ...], options: dict[str, Any], session: Any, checkpoint: Path | None
+) -> OCuLaR:
     """The executors read Parquet themselves; anything else is read here and sent to them."""
     from ocular.spark.fit import fit_history
     from ocular.spark.interactions import SparkHistory
 
-    parquet = (
-        source.endswith((".parquet", ".pq")) or Path(source).is_dir() or ("://" in source and not options["query"])
-    )
-    if parquet:
-        history = SparkHistory.of(source, session, column_choices(options))
+    if (place := spark_place(source, options)) is not None:
+        history = SparkHistory.of(place, session, column_choices(options))
     else:
         history = SparkHistory.of(read_history(source, options), session)
     tell_size(history.shape, history.nnz, model.n_coclusters)

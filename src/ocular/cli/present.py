@@ -14,7 +14,7 @@ import click
 
 from ocular.errors import Parameter, Phrased
 from ocular.explain.names import one_line
-from ocular.storage import inert, write_file
+from ocular.storage import escape_formula, write_file
 
 Row = dict[str, Any]
 
@@ -76,7 +76,7 @@ def _csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: inert(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: escape_formula(value) for name, value in row.items()} for row in rows)
     return out.getvalue().rstrip("\n")
 
 

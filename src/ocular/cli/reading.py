@@ -1,9 +1,10 @@
-"""The options that say where a purchase history is and what its columns mean, for every command that reads one."""
+"""The options that say where purchases are and what their columns mean, for every command that reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,12 +13,13 @@ if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
 
 COLUMNS = (
-    click.argument("source"),
+    click.argument("source", nargs=-1, required=True),
     click.option("--client", required=True, metavar="COL", help="Column with the client."),
     click.option("--product", required=True, metavar="COL", help="Column with the product."),
-    click.option("--price", metavar="COL", help="Column with what was paid."),
+    click.option("--price", metavar="COL", help="Column with the price of one unit."),
     click.option("--currency", default="", metavar="SIGN", help='What to write before prices, such as "£".'),
     click.option("--quantity", metavar="COL", help="Column with the quantity; rows of zero or less are returns."),
+    click.option("--keep-returned", is_flag=True, help="Count what was bought and fully returned as purchases."),
     click.option("--time", "time_column", metavar="COL", help="Column with the date of the purchase."),
     click.option("--value", metavar="COL", help="Column with ratings, together with --min-value."),
     click.option("--min-value", type=float, help="Least rating that counts as a purchase."),
@@ -27,16 +29,27 @@ COLUMNS = (
     click.option(
         "--product-attribute", multiple=True, metavar="COL", help="Column to keep for each product; repeatable."
     ),
-    click.option("--query", metavar="SQL", help="Query to run, where SOURCE is a sqlite:/// or postgresql:// address."),
+    click.option("--client-name", metavar="COL", help="Column with the name to show for a client."),
+    click.option("--product-name", metavar="COL", help="Column with the name to show for a product."),
+    click.option(
+        "--query", metavar="SQL", help="Query to run, where SOURCE is a database: sqlite:///…, postgresql://…, .duckdb."
+    ),
+    click.option("--encoding", metavar="NAME", help="Encoding of text files, such as cp1252.  [default: detected]"),
+    click.option("--decimal", default=".", show_default=True, metavar="SIGN", help="Decimal point, or comma."),
+    click.option("--thousands", metavar="SIGN", help="Sign between thousands, as in 1.234,56."),
+    click.option("--date-format", metavar="FORMAT", help="How dates are written: %d.%m.%Y for 31.01.2024."),
     click.option("--drop-missing", is_flag=True, help="Leave out rows without a client or product."),
 )
 
 
-def history_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """SOURCE and its columns."""
+def interactions_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add SOURCE, one or more of them, and the options of its columns."""
     for add in reversed(COLUMNS):
         command = add(command)
     return command
+
+
+history_options = interactions_options  # until every command uses the new name
 
 
 def spark_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +60,7 @@ def spark_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def spark_session(master: str) -> Iterator[Any]:
-    """A session that ends with the command."""
+    """Return a session that ends with the command."""
     from ocular.spark import connect
 
     spark = connect(master)
@@ -58,7 +71,7 @@ def spark_session(master: str) -> Iterator[Any]:
 
 
 def column_choices(options: dict[str, Any]) -> dict[str, Any]:
-    """The columns that the options of `history_options` name, as `read` takes them."""
+    """Return the columns and formats that `interactions_options` name, as `read` and Spark take them."""
     return {
         "client": options["client"],
         "product": options["product"],
@@ -71,24 +84,38 @@ def column_choices(options: dict[str, Any]) -> dict[str, Any]:
         "client_attributes": options["client_attribute"],
         "product_attributes": options["product_attribute"],
         "drop_missing": options["drop_missing"],
+        "client_name": options["client_name"],
+        "product_name": options["product_name"],
+        "keep_returned": options["keep_returned"],
+        "decimal": options["decimal"],
+        "thousands": options["thousands"],
+        "date_format": options["date_format"],
     }
 
 
-def read_history(source: str, options: dict[str, Any]) -> Interactions:
-    """What the options of `history_options` ask for."""
-    from ocular.data.readers import read, read_sql
-    from ocular.errors import ConfigError
+def read_interactions(sources: str | Sequence[str], options: dict[str, Any]) -> Interactions:
+    """Read what the options of `interactions_options` ask for."""
+    from ocular.data.readers import read
 
-    columns = column_choices(options)
-    if options["query"] is not None:
-        return read_sql(options["query"], source, **columns)
-    if "://" in source:
-        raise ConfigError(f"expected --query with the database address {source.partition('://')[0]}://…, got none")
-    return read(source, **columns)
+    places = [sources] if isinstance(sources, str) else list(sources)
+    return read(places, query=options["query"], encoding=options["encoding"], **column_choices(options))
+
+
+read_history = read_interactions  # until every command uses the new name
+
+
+def spark_place(sources: Sequence[str], options: dict[str, Any]) -> str | None:
+    """Return the one place that the executors read themselves: Parquet, here or at an address; None for all else."""
+    if len(sources) != 1 or options["query"] is not None:
+        return None
+    place, parquet = sources[0], (".parquet", ".pq")
+    if Path(place).is_dir():
+        return place if any(file.suffix in parquet for file in Path(place).rglob("*")) else None
+    return place if place.endswith(parquet) or "://" in place else None
 
 
 def numbers(text: str, kind: Callable[[str], Any], expected: str) -> list[Any]:
-    """The values of a list such as 10,20,50."""
+    """Return the values of a list such as 10,20,50."""
     from ocular.errors import ConfigError
 
     try:

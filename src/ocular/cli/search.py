@@ -44,7 +44,9 @@ PATH = click.Path(path_type=Path)
 @click.option("--plot", type=PATH, help="Heat map to write: PNG, SVG or PDF.")
 @click.option("--refit", type=PATH, help="Folder for a model with the best values, fitted to all purchases.")
 @format_option("table", "json", "csv")
-def search(source: str, results: Path | None, plot: Path | None, refit: Path | None, form: str, **options: Any) -> None:
+def search(
+    source: tuple[str, ...], results: Path | None, plot: Path | None, refit: Path | None, form: str, **options: Any
+) -> None:
     """
     Measure numbers of co-clusters K and regularizations λ on held-out purchases of SOURCE.
 

@@ -1,4 +1,4 @@
-"""ocular synth: a made-up vendor's purchase history."""
+"""ocular synth: purchases from a made-up vendor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="Make up a purchase history with known buying patterns.")
+@click.command(short_help="Make up purchases with known buying patterns.")
 @click.option("--clients", default=2000, show_default=True, help="Number of client companies.")
 @click.option("--products", default=300, show_default=True, help="Number of products.")
 @click.option("--patterns", type=int, help="Number of buying patterns; grows with the products by default.")
@@ -28,9 +28,9 @@ def synth(clients: int, products: int, patterns: int | None, seed: int, output: 
 
     made = b2b(clients, products, n_patterns=patterns, random_state=seed)
     write(made, output)
-    history = made.interactions
-    purchases = 0 if history.purchases is None else len(history.purchases)
+    interactions = made.interactions
+    n_purchases = 0 if interactions.purchases is None else len(interactions.purchases)
     click.echo(
-        f"wrote {purchases:,} purchases of {history.n_users:,} clients × {history.n_items:,} products "
-        f"({history.nnz:,} pairs, {len(made.patterns)} patterns) to {output}"
+        f"wrote {n_purchases:,} purchases of {interactions.n_users:,} clients × {interactions.n_items:,} products "
+        f"({interactions.nnz:,} pairs, {len(made.patterns)} patterns) to {output}"
     )

@@ -1,4 +1,4 @@
-"""Purchase histories: reading them, splitting them, making them up."""
+"""Purchases: reading them from files, frames and databases, the public data sets, and splits for evaluation."""
 
 from ocular.data.interactions import Interactions, Purchases
 

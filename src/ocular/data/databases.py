@@ -1,4 +1,4 @@
-"""What a query returns, from SQLite and PostgreSQL, through ADBC."""
+"""The result of a query: SQLite and PostgreSQL through ADBC, DuckDB through its own package."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from urllib.parse import quote, unquote
 
 import polars as pl
 
+from ocular.data.files import is_duckdb
 from ocular.data.tables import one_line, require
-from ocular.errors import DataError, MissingExtraError
+from ocular.errors import DataError, MissingExtraError, Parameter
 
 _DRIVERS = {
     "sqlite": "adbc_driver_sqlite",
@@ -22,10 +23,14 @@ _DRIVERS = {
 
 
 def sql_frame(query: str, url: str, names: Sequence[str]) -> pl.DataFrame:
-    """The named columns of the result."""
+    """Return the named columns of the result."""
+    if is_duckdb(url) and ("://" not in url or url.startswith("duckdb:///")):
+        return duckdb_frame(url.removeprefix("duckdb:///"), query, names)
     scheme = url.partition("://")[0].partition("+")[0]
     if scheme not in _DRIVERS or "://" not in url:
-        raise DataError("expected a database URL that starts with sqlite:/// or postgresql://, got another")
+        raise DataError(
+            "expected a database URL that starts with sqlite:/// or postgresql://, or a .duckdb file, got another"
+        )
     address = _sqlite_address(url) if scheme == "sqlite" else _postgres_address(url)
     try:
         import_module("pyarrow")
@@ -59,8 +64,46 @@ def sql_frame(query: str, url: str, names: Sequence[str]) -> pl.DataFrame:
     return frame.with_columns(_plain(column, kinds[column.name] == b"numeric") for column in frame)
 
 
+def duckdb_frame(path: str | Path, query: str | None, names: Sequence[str]) -> pl.DataFrame:
+    """Return the named columns of a table or a query of a DuckDB file; without one, of its only table."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise DataError(f"expected a DuckDB file, got {str(file)!r}, which is not there")
+    try:
+        duckdb = import_module("duckdb")
+    except ImportError:
+        raise MissingExtraError(
+            "reading a DuckDB file needs duckdb; install it with: pip install 'ocular-rec[sql]'"
+        ) from None
+    try:
+        with closing(duckdb.connect(str(file), read_only=True)) as connection:
+            tables = [
+                row[0] for row in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+            ]
+            if query is None and len(tables) != 1:
+                raise DataError(
+                    f"{file.name}: expected one table, got {len(tables)} ({', '.join(sorted(tables))}); "
+                    "name a table or write a query with ",
+                    Parameter("query"),
+                )
+            table = tables[0] if query is None else query
+            statement = f"SELECT * FROM {_quoted(table)}" if table in tables else table  # noqa: S608  the user's own
+            relation = connection.sql(statement)
+            if relation is None:
+                raise DataError("expected a query that returns rows, got another statement; write SELECT …")
+            require(names, relation.columns, "query" if query else file.name)
+            # by way of pyarrow: polars reading a relation itself makes DuckDB 2.0 report leaks at exit
+            return pl.DataFrame(relation.select(*map(_quoted, names)).to_arrow_table())
+    except duckdb.Error as error:
+        raise DataError(f"{file.name}: expected rows from DuckDB, got: {one_line(error)}; check the query") from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _plain(column: pl.Series, numeric: bool) -> pl.Series:
-    """What is inside a type that only the database knows; `numeric` arrives as text."""
+    """Return what is inside a type that only the database knows; `numeric` arrives as text."""
     if not isinstance(column.dtype, pl.BaseExtension):
         return column
     stored = column.ext.storage()

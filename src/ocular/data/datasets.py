@@ -23,8 +23,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
-from ocular.data.tables import Columns, one_line, to_interactions, to_numbers, to_times
+from ocular.data.tables import Columns, one_line, to_interactions
 from ocular.data.text_files import text_frame
+from ocular.data.values import to_numbers, to_times
 from ocular.errors import DataError
 
 _log = logging.getLogger("ocular")
@@ -66,7 +67,7 @@ _ML1M_WORK = {str(number): work for number, work in enumerate(_ML1M_OCCUPATIONS.
 
 def movielens(folder: str | Path, min_rating: float = 3.0, *, verify: bool = True) -> Interactions:
     """
-    MovieLens 100K, 1M, 10M or 20M: who rated what at least `min_rating`.
+    Read MovieLens 100K, 1M, 10M or 20M: who rated what at least `min_rating`.
 
     The files tell which: u.data with u.item (100K), ratings.dat with movies.dat (1M, 10M), ratings.csv with movies.csv
     (20M), each also as .gz. Clients are named by their number, products by title, or "title (number)" where titles
@@ -74,27 +75,29 @@ def movielens(folder: str | Path, min_rating: float = 3.0, *, verify: bool = Tru
     there is u.user or users.dat, the gender, age and occupation of a user.
     """
     folder = Path(folder)
-    found = [(name, path) for name in _MOVIELENS if (path := _find(folder, name)) is not None]
-    if not found:
+    ratings_files = [(name, path) for name in _MOVIELENS if (path := _find(folder, name)) is not None]
+    if not ratings_files:
         raise DataError(
             "expected u.data and u.item (100K), ratings.dat and movies.dat (1M, 10M) or ratings.csv and movies.csv "
             f"(20M), each also as .gz, in the folder {str(folder)!r}, got none of them"
         )
-    name, path = found[0]
+    name, path = ratings_files[0]
     separator, published = _MOVIELENS[name]
     ratings = _movielens_ratings(path, separator)
     if verify:
         _refuse_truncated(path, len(ratings), *published)
         _log_copy(path)
     known_times = ratings.with_columns(pl.when(pl.col("time") != 0).then("time"))
-    history = to_interactions(known_times, Columns("user", "movie", time="time", value="rating", min_value=min_rating))
-    movies = _in_order(history.item_labels, _movielens_movies(folder, name))
+    interactions = to_interactions(
+        known_times, Columns("user", "movie", time="time", value="rating", min_value=min_rating)
+    )
+    movies = _in_order(interactions.item_labels, _movielens_movies(folder, name))
     users = _movielens_users(folder)
     return replace(
-        history,
+        interactions,
         item_labels=_distinct_titles(movies),
         item_attributes=_attributes(movies.select("genres")),
-        user_attributes={} if users is None else _attributes(_in_order(history.user_labels, users).drop("id")),
+        user_attributes={} if users is None else _attributes(_in_order(interactions.user_labels, users).drop("id")),
     )
 
 
@@ -139,7 +142,7 @@ def _movielens_users(folder: Path) -> pl.DataFrame | None:
 
 def citeulike(folder: str | Path, *, verify: bool = True) -> Interactions:
     """
-    CiteULike-a: which articles are in whose library.
+    Read CiteULike-a: which articles are in whose library.
 
     Reads users.dat (line u: how many, then the 0-based article numbers) and, if it is there, titles.txt (line i: the
     title of article i), each also as .gz. Clients are named by their line from 0, products by title, "title (number)"
@@ -161,22 +164,21 @@ def citeulike(folder: str | Path, *, verify: bool = True) -> Interactions:
     if verify:
         _refuse_truncated(path, len(pairs), _CITEULIKE_PAIRS)
         _log_copy(path)
-    history = to_interactions(pairs, Columns("user", "article"))
+    interactions = to_interactions(pairs, Columns("user", "article"))
     titles_path = _find(folder, "titles.txt")
     if titles_path is None:
-        return history
+        return interactions
     titles = _lines(titles_path)
-    if history.item_labels[-1] >= len(titles):
-        raise DataError(
-            f"{titles_path.name}: expected a line for each article up to {history.item_labels[-1]}, got {len(titles)}"
-        )
+    last = interactions.item_labels[-1]
+    if last >= len(titles):
+        raise DataError(f"{titles_path.name}: expected a line for each article up to {last}, got {len(titles)}")
     table = pl.DataFrame({"id": np.arange(len(titles)), "title": titles})
-    return replace(history, item_labels=_distinct_titles(_in_order(history.item_labels, table)))
+    return replace(interactions, item_labels=_distinct_titles(_in_order(interactions.item_labels, table)))
 
 
 def netflix(folder: str | Path, min_rating: float = 3.0, *, verify: bool = True) -> Interactions:
     """
-    The Netflix Prize data: who rated what at least `min_rating`, with the date.
+    Read the Netflix Prize data: who rated what at least `min_rating`, with the date.
 
     Reads training_set/mv_*.txt (as published) or combined_data_*.txt (as on Kaggle) and, if it is there,
     movie_titles.txt or movie_titles.csv. Clients are named by their number, products by title, "title (number)" where
@@ -189,20 +191,20 @@ def netflix(folder: str | Path, min_rating: float = 3.0, *, verify: bool = True)
             f"expected training_set/mv_*.txt or combined_data_*.txt in the folder {str(folder)!r}, got neither"
         )
     n_rows = 0
-    kept = []
+    positives = []
     for part in parts:
         ratings = _netflix_ratings(part)
         n_rows += len(ratings)
-        kept.append(ratings.filter(pl.col("rating") >= min_rating).drop("rating"))
+        positives.append(ratings.filter(pl.col("rating") >= min_rating).drop("rating"))
     if verify:
         _refuse_truncated(folder, n_rows, _NETFLIX_ROWS)
-    history = to_interactions(pl.concat(kept), Columns("user", "movie", time="date"))
+    interactions = to_interactions(pl.concat(positives), Columns("user", "movie", time="date"))
     titles = _find(folder, "movie_titles.txt") or _find(folder, "movie_titles.csv")
     if titles is None:
-        return history
-    movies = _in_order(history.item_labels, _table(titles, _split(titles, ",", 3), ["id", "year", "title"]))
+        return interactions
+    movies = _in_order(interactions.item_labels, _table(titles, _split(titles, ",", 3), ["id", "year", "title"]))
     years = movies.select(pl.col("year").cast(pl.Int64, strict=False))  # NULL where it is not known
-    return replace(history, item_labels=_distinct_titles(movies), item_attributes=_attributes(years))
+    return replace(interactions, item_labels=_distinct_titles(movies), item_attributes=_attributes(years))
 
 
 def _netflix_ratings(path: Path) -> pl.DataFrame:
@@ -226,7 +228,7 @@ def _netflix_ratings(path: Path) -> pl.DataFrame:
 
 def online_retail(folder: str | Path, *, verify: bool = True) -> Interactions:
     """
-    UCI Online Retail: which customer of a British wholesaler bought what, at which price and when.
+    Read UCI Online Retail: which client of a British wholesaler bought what, at which price and when.
 
     Reads online_retail.csv or .csv.gz in the folder, or the file itself: UTF-8 with the columns InvoiceNo, StockCode,
     Description, Quantity, InvoiceDate (ISO), UnitPrice, CustomerID, Country. Left out, in this order, and counted in
@@ -238,8 +240,8 @@ def online_retail(folder: str | Path, *, verify: bool = True) -> Interactions:
     4. postage, fees, manual entries, samples and gift cards: StockCode is not five digits, with or without letters
        after them.
 
-    Clients are named by CustomerID, products by StockCode (both text). Kept: price (UnitPrice in pounds), quantity,
-    time, the country of a client (its first), the description of a product (its most frequent).
+    The keys are CustomerID and StockCode (both text); products are shown by their most frequent Description. Kept:
+    price (UnitPrice in pounds), quantity, time and the first country of a client.
     """
     path = Path(folder)
     path = _need(path, "online_retail.csv") if path.is_dir() else path
@@ -262,9 +264,9 @@ def online_retail(folder: str | Path, *, verify: bool = True) -> Interactions:
         "service, fee or gift card": ~pl.col("product").str.contains(r"^\s*\d{5}[A-Za-z]*\s*$"),
     }
     for reason, unwanted in not_sales.items():
-        kept = rows.filter(~unwanted.fill_null(True))
-        _log.info("%s: left out %s rows (%s)", path.name, f"{len(rows) - len(kept):,}", reason)
-        rows = kept
+        n_before = len(rows)
+        rows = rows.filter(~unwanted.fill_null(True))
+        _log.info("%s: left out %s rows (%s)", path.name, f"{n_before - len(rows):,}", reason)
     columns = Columns(
         "client",
         "product",
@@ -272,10 +274,10 @@ def online_retail(folder: str | Path, *, verify: bool = True) -> Interactions:
         quantity="quantity",
         time="time",
         client_attributes=["country"],
-        product_attributes=["description"],
+        product_name="description",
         currency="£",
     )
-    return to_interactions(_with_usual_description(rows), columns)
+    return to_interactions(rows, columns)
 
 
 _ONLINE_RETAIL_COLUMNS = {
@@ -290,18 +292,11 @@ _ONLINE_RETAIL_COLUMNS = {
 }
 
 
-def _with_usual_description(rows: pl.DataFrame) -> pl.DataFrame:
-    counts = rows.drop_nulls("description").group_by("product", "description").len()
-    ranked = counts.sort("len", "description", descending=[True, False])
-    usual = ranked.unique("product", keep="first", maintain_order=True).drop("len")
-    return rows.drop("description").join(usual, on="product", how="left", maintain_order="left")
-
-
 # Files
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    """The file, packed or not."""
+    """Return the file, packed or not, or None."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
@@ -313,7 +308,7 @@ def _need(folder: Path, name: str) -> Path:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a small file: UTF-8, or ISO-8859-1 as the older sets are."""
+    """Return the lines of a small file: UTF-8, or ISO-8859-1 as the older sets are."""
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
@@ -329,7 +324,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _split(path: Path, separator: str, width: int) -> list[list[str]]:
-    """The fields of a small file; the last one keeps further separators."""
+    """Return the fields of a small file; the last one keeps further separators."""
     return _checked(path, (line.split(separator, width - 1) for line in _lines(path)), width)
 
 
@@ -351,7 +346,7 @@ def _table(path: Path, rows: Sequence[Sequence[str | None]], names: list[str]) -
 
 
 def _read_rows(path: Path, schema: dict[str, Any], separator: str, form: str, n_header: int) -> pl.DataFrame:
-    """A large file of numbers, fast; every line complete."""
+    """Read a large file of numbers fast; every line must be complete."""
     try:
         rows = pl.read_csv(
             path, has_header=False, skip_rows=n_header, separator=separator, quote_char=None, schema=schema, glob=False
@@ -388,7 +383,7 @@ def _log_copy(path: Path) -> None:
 
 
 def _in_order(labels: NDArray[Any], table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a table for the numbers in `labels`, null where it has none."""
+    """Return the rows of a table for the numbers in `labels`, null where it has none."""
     once = table.unique("id", keep="first", maintain_order=True)
     return pl.DataFrame({"id": labels.astype(np.int64)}).join(once, on="id", how="left", maintain_order="left")
 
@@ -398,7 +393,7 @@ def _attributes(table: pl.DataFrame) -> dict[str, NDArray[Any]]:
 
 
 def _distinct_titles(table: pl.DataFrame) -> NDArray[Any]:
-    """Titles as labels: the number where there is no title, and added where a title repeats."""
+    """Return titles as labels: the number where there is no title, and added where a title repeats."""
     numbers = table["id"].cast(pl.String)
     stripped = table["title"].str.strip_chars()
     labels = stripped.zip_with((stripped != "").fill_null(False), numbers)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ocular.errors import DataError, Parameter, UnknownNameError
+from ocular.data.export import facts_html, purchases_frame, to_native
+from ocular.data.lookup import Lookup
+from ocular.errors import DataError, Parameter
 
-Labels = NDArray[Any]  # one name a row: text or whole numbers, each once
-Attributes = Mapping[str, NDArray[Any]]  # column name -> one value a row; None where it is not known
+Labels = NDArray[Any]  # the key of each row: text or whole numbers, each once
+Names = NDArray[Any]  # what is shown for each row: text, not always distinct
+Attributes = Mapping[str, NDArray[Any]]  # column name -> a value for each row; None where it is not known
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,13 @@ class Adjacency:
         return np.diff(self.indptr)
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Adjacency:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         indptr = np.concatenate([[0], np.cumsum(self.degrees[rows])]).astype(np.int64)
         position = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], self.degrees[rows])
         return Adjacency(indptr, self.indices[position])
 
     def matrix(self, n_columns: int) -> sp.csr_array:
-        """The same rows as a scipy matrix of ones."""
+        """Return the same rows as a scipy matrix of ones."""
         ones = np.ones(len(self.indices), dtype=np.float32)
         # 32 bits where they suffice: implicit takes no others
         indptr = self.indptr.astype(np.int32 if len(self.indices) < 2**31 else np.int64)
@@ -52,25 +54,25 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Purchases:
-    """Every line of the history, sorted by pair: repeated purchases are one positive but keep their amounts."""
+    """Every purchase, sorted by pair: repeated purchases are one positive but keep their amounts."""
 
     pair: NDArray[np.int64]  # (n_purchases,) position of the (user, item) pair in Interactions.by_user.indices
-    price: NDArray[np.float64] | None = None  # what was paid; nan where it is not known
+    price: NDArray[np.float64] | None = None  # paid for one unit; nan where it is not known
     quantity: NDArray[np.float64] | None = None
     time: NDArray[np.datetime64] | None = None  # NaT where it is not known
-    currency: str = ""  # of the prices, as it is written before them: "£"
+    currency: str = ""  # what is written before prices: "£"
 
     def __len__(self) -> int:
         return len(self.pair)
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The amounts that are there, by name."""
+        """The amounts that are known, by name."""
         named = {"price": self.price, "quantity": self.quantity, "time": self.time}
         return {name: values for name, values in named.items() if values is not None}
 
     def take(self, rows: NDArray[Any], pair: NDArray[np.int64]) -> Purchases:
-        """The purchases at `rows`, which now belong to the pairs `pair`."""
+        """Return the purchases at `rows`, which now belong to the pairs `pair`."""
         return Purchases(pair, **{name: values[rows] for name, values in self.columns.items()}, currency=self.currency)
 
 
@@ -84,7 +86,7 @@ class Payments:
     times: NDArray[np.int32]  # how often this buyer paid for this item
 
     def of(self, item: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
-        """Buyers, prices and times."""
+        """Return the buyers of an item, what they paid and how often."""
         span = slice(self.indptr[item], self.indptr[item + 1])
         return self.buyers[span], self.prices[span], self.times[span]
 
@@ -92,10 +94,10 @@ class Payments:
 @dataclass(frozen=True, eq=False)
 class Interactions:
     """
-    A purchase history of n_users clients and n_items products.
+    Who bought what, of n_users clients and n_items products, with every amount that is known.
 
-    Build one with `ocular.data.readers.read` (files, frames, SQL), `Interactions.from_pairs` or
-    `Interactions.from_matrix`.
+    Build one with `ocular.data.readers.read` (files, frames, databases), `Interactions.from_pairs` or
+    `Interactions.from_matrix`. Labels are keys; names, where there are any, are what people read.
     """
 
     by_user: Adjacency
@@ -105,14 +107,18 @@ class Interactions:
     purchases: Purchases | None = None
     user_attributes: Attributes = field(default_factory=dict)
     item_attributes: Attributes = field(default_factory=dict)
+    user_names: Names | None = None  # None: the labels are shown
+    item_names: Names | None = None
+    frame_kind: str = "polars"  # the library of the frames that `native` returns
 
     def __post_init__(self) -> None:
-        for side, labels, attributes, n in (
-            ("client", self.user_labels, self.user_attributes, self.n_users),
-            ("product", self.item_labels, self.item_attributes, self.n_items),
+        for side, labels, names, attributes, n in (
+            ("client", self.user_labels, self.user_names, self.user_attributes, self.n_users),
+            ("product", self.item_labels, self.item_names, self.item_attributes, self.n_items),
         ):
-            if len(labels) != n:
-                raise DataError(f"expected {n} {side} names, one a row, got {len(labels)}")
+            for texts in (labels, names):
+                if texts is not None and len(texts) != n:
+                    raise DataError(f"expected {n} {side} names, one per row, got {len(texts)}")
             for name, values in attributes.items():
                 if len(values) != n:
                     raise DataError(f"expected {n} values of {side} attribute {name!r}, got {len(values)}")
@@ -132,28 +138,31 @@ class Interactions:
         currency: str = "",
         user_attributes: Attributes | None = None,
         item_attributes: Attributes | None = None,
+        user_names: Iterable[Any] | None = None,
+        item_names: Iterable[Any] | None = None,
+        frame_kind: str = "polars",
     ) -> Interactions:
         """
-        From one (user index, item index) a purchase; a pair may occur many times.
+        Build Interactions from a user index and an item index for each purchase; a pair may occur many times.
 
         >>> Interactions.from_pairs([0, 0, 1], [0, 2, 2], user_labels=["Acme", "Bolt"])
         Interactions(2 clients × 3 products, 3 pairs)
         """
         u, i = _as_indices(users, "user"), _as_indices(items, "item")
         if u.shape != i.shape or u.ndim != 1:
-            raise DataError(f"expected one user and one item a purchase, got shapes {u.shape} and {i.shape}")
-        user_names = None if user_labels is None else as_labels(user_labels)
-        item_names = None if item_labels is None else as_labels(item_labels)
+            raise DataError(f"expected one user and one item per purchase, got shapes {u.shape} and {i.shape}")
+        user_keys = None if user_labels is None else as_labels(user_labels)
+        item_keys = None if item_labels is None else as_labels(item_labels)
         n_users, n_items = shape or (
-            len(user_names) if user_names is not None else int(u.max(initial=-1)) + 1,
-            len(item_names) if item_names is not None else int(i.max(initial=-1)) + 1,
+            len(user_keys) if user_keys is not None else int(u.max(initial=-1)) + 1,
+            len(item_keys) if item_keys is not None else int(i.max(initial=-1)) + 1,
         )
         if len(u) and (u.min() < 0 or i.min() < 0 or u.max() >= n_users or i.max() >= n_items):
             raise DataError(
                 f"expected indices below {n_users} × {n_items} and not negative, "
                 f"got users {u.min()}..{u.max()} and items {i.min()}..{i.max()}"
             )
-        # one number a pair sorts by user, then item, and finds the repeated ones
+        # one number per pair sorts by user, then item, and finds the repeated ones
         code = u * max(n_items, 1) + i
         order = np.argsort(code, kind="stable")
         code = code[order]
@@ -175,11 +184,14 @@ class Interactions:
         return cls(
             by_user,
             n_items,
-            np.arange(n_users) if user_names is None else user_names,
-            np.arange(n_items) if item_names is None else item_names,
+            np.arange(n_users) if user_keys is None else user_keys,
+            np.arange(n_items) if item_keys is None else item_keys,
             purchases,
             dict(user_attributes or {}),
             dict(item_attributes or {}),
+            None if user_names is None else np.array([*map(str, user_names)], dtype=object),
+            None if item_names is None else np.array([*map(str, item_names)], dtype=object),
+            frame_kind,
         )
 
     @classmethod
@@ -192,7 +204,7 @@ class Interactions:
         item_labels: Iterable[Any] | None = None,
     ) -> Interactions:
         """
-        From a users × items matrix, sparse or dense, of zeros and ones.
+        Build Interactions from a users × items matrix, sparse or dense, of zeros and ones.
 
         `min_value` turns ratings into positives: what is stored and at least that large counts.
         """
@@ -254,7 +266,7 @@ class Interactions:
 
     @cached_property
     def payments(self) -> Payments | None:
-        """None where no price is known."""
+        """What was paid for each item; None where no price is known."""
         purchases = self.purchases
         if purchases is None or purchases.price is None:
             return None
@@ -269,12 +281,12 @@ class Interactions:
         return Payments(indptr, self.pair_users[pair][order], prices[order], times[order])
 
     def to_matrix(self) -> sp.csr_array:
-        """Users × items, float32 ones."""
+        """Return a users × items matrix of float32 ones."""
         return self.by_user.matrix(self.n_items)
 
     @property
     def currency(self) -> str:
-        """Of the prices; empty where there are none or nobody said."""
+        """What is written before prices; empty where there are none or it was not given."""
         return "" if self.purchases is None else self.purchases.currency
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -285,54 +297,69 @@ class Interactions:
         return arrays
 
     def where(self, pairs: NDArray[np.bool_]) -> Interactions:
-        """The same clients and products with only the pairs of a mask over by_user.indices (a split, a filter)."""
+        """Return the same clients and products with only the pairs of a mask over by_user.indices."""
         if pairs.shape != (self.nnz,) or pairs.dtype != np.bool_:
             raise DataError(f"expected a mask over {self.nnz} pairs, got {pairs.dtype} of shape {pairs.shape}")
-        kept = np.concatenate([[0], np.cumsum(pairs)])
+        position = np.concatenate([[0], np.cumsum(pairs)])
         purchases = self.purchases
         if purchases is not None:
             rows = np.flatnonzero(pairs[purchases.pair])
-            purchases = purchases.take(rows, kept[purchases.pair[rows]])
-        return Interactions(
-            Adjacency(kept[self.by_user.indptr].astype(np.int64), self.by_user.indices[pairs]),
-            self.n_items,
-            self.user_labels,
-            self.item_labels,
-            purchases,
-            self.user_attributes,
-            self.item_attributes,
-        )
+            purchases = purchases.take(rows, position[purchases.pair[rows]])
+        by_user = Adjacency(position[self.by_user.indptr].astype(np.int64), self.by_user.indices[pairs])
+        return replace(self, by_user=by_user, purchases=purchases)
 
     def user_index(self, name: Any) -> int:
-        """The row of a client; an unknown one raises with the nearest names."""
-        return _find(name, self.user_rows, "client")
+        """Return the row of a client by its key or, where it is unique, its name; an unknown one raises."""
+        return self._users.find(name)
 
     def item_index(self, name: Any) -> int:
-        """The row of a product; an unknown one raises with the nearest names."""
-        return _find(name, self.item_rows, "product")
+        """Return the row of a product by its key or, where it is unique, its name; an unknown one raises."""
+        return self._items.find(name)
 
     def user_name(self, user: int) -> Any:
         """Return the name of a client as it is shown."""
-        return plain(self.user_labels[user])
+        return plain((self.user_labels if self.user_names is None else self.user_names)[user])
 
     def item_name(self, item: int) -> Any:
         """Return the name of a product as it is shown."""
-        return plain(self.item_labels[item])
+        return plain((self.item_labels if self.item_names is None else self.item_names)[item])
+
+    def to_frame(self) -> Any:
+        """
+        Return a row for each purchase, or for each pair where no amounts are known, in the caller's kind of frame.
+
+        The columns are client, product, client_name and product_name where there are names, and those of price,
+        quantity and time that are known.
+
+        >>> Interactions.from_pairs([0, 1], [0, 0], user_labels=["Acme", "Bolt"], price=[2.5, 3.0]).to_frame().rows()
+        [('Acme', 0, 2.5), ('Bolt', 0, 3.0)]
+        """
+        return self.native(purchases_frame(self))
 
     def native(self, table: Any) -> Any:
-        """Return a polars frame as the kind of frame that the purchases came in."""
-        return table
+        """Return a polars frame as the kind of frame that the purchases came in, such as pandas."""
+        return to_native(table, self.frame_kind)
 
-    @cached_property
+    @property
     def user_rows(self) -> dict[str, int]:
-        return {str(label): row for row, label in enumerate(self.user_labels)}
+        """The row of each client by its key as text."""
+        return self._users.rows
+
+    @property
+    def item_rows(self) -> dict[str, int]:
+        """The row of each product by its key as text."""
+        return self._items.rows
 
     @cached_property
-    def item_rows(self) -> dict[str, int]:
-        return {str(label): row for row, label in enumerate(self.item_labels)}
+    def _users(self) -> Lookup:
+        return Lookup(self.user_labels, self.user_names, "client")
+
+    @cached_property
+    def _items(self) -> Lookup:
+        return Lookup(self.item_labels, self.item_names, "product")
 
     def fingerprint(self) -> str:
-        """A digest of who bought what, to tell whether a checkpoint belongs to this history."""
+        """Return a digest of who bought what, which tells whether a checkpoint belongs to these purchases."""
         digest = hashlib.sha256(f"{self.shape}".encode())
         digest.update(self.by_user.indptr.tobytes())
         digest.update(self.by_user.indices.tobytes())
@@ -341,9 +368,12 @@ class Interactions:
     def __repr__(self) -> str:
         return f"Interactions({self.n_users:,} clients × {self.n_items:,} products, {self.nnz:,} pairs)"
 
+    def _repr_html_(self) -> str:
+        return facts_html(self)
+
 
 def plain(label: Any) -> Any:
-    """A name as Python knows it: JSON does not take NumPy's numbers."""
+    """Return a label as Python's own type: JSON does not take NumPy's numbers."""
     return label.item() if isinstance(label, np.generic) else label
 
 
@@ -386,6 +416,7 @@ def _as_csr(X: Any) -> sp.csr_array:
 
 
 def as_labels(labels: Iterable[Any]) -> Labels:
+    """Return keys as an array of text or of whole numbers, or raise where they are mixed or repeated."""
     if isinstance(labels, np.ndarray) and np.issubdtype(labels.dtype, np.integer):
         numbers = labels.astype(np.int64)
         repeated = len(numbers) - len(np.unique(numbers))
@@ -400,15 +431,3 @@ def as_labels(labels: Iterable[Any]) -> Labels:
     if len(set(given)) != len(given):
         raise DataError(f"expected every name once, got {len(given) - len(set(given))} repeated")
     return np.array(given, dtype=np.int64 if whole else object)
-
-
-def _find(name: Any, rows: dict[str, int], kind: str) -> int:
-    wanted = str(name)
-    row = rows.get(wanted)
-    if row is not None:
-        return row
-    folded = wanted.casefold()
-    near = [known for known in rows if folded and folded in known.casefold()][:3]
-    near = near or difflib.get_close_matches(wanted, rows, n=3, cutoff=0.5)
-    hint = f"; did you mean {', '.join(repr(known) for known in near)}?" if near else ""
-    raise UnknownNameError(f"no {kind} named {wanted!r} among {len(rows):,}{hint}")

@@ -1,5 +1,5 @@
 """
-Purchase histories from files, frames and databases.
+Purchases from files, frames and databases.
 
 Every source becomes a polars frame of the columns asked for, and `tables.to_interactions` turns that into Interactions.
 """
@@ -7,17 +7,16 @@ Every source becomes a polars frame of the columns asked for, and `tables.to_int
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from ocular.data.databases import sql_frame
+from ocular.data.databases import duckdb_frame, sql_frame
+from ocular.data.encodings import check_encoding
+from ocular.data.files import files_frame, is_duckdb
+from ocular.data.frames import to_polars
 from ocular.data.interactions import Interactions
-from ocular.data.tables import Columns, one_line, require, to_interactions
-from ocular.data.text_files import text_frame
-from ocular.errors import DataError, MissingExtraError
+from ocular.data.tables import Columns, to_interactions
+from ocular.errors import ConfigError, DataError, Parameter
 
 
 def read(
@@ -30,38 +29,62 @@ def read(
     time: str | None = None,
     value: str | None = None,
     min_value: float | None = None,
+    client_name: str | None = None,
+    product_name: str | None = None,
     client_attributes: Sequence[str] = (),
     product_attributes: Sequence[str] = (),
     drop_missing: bool = False,
+    keep_returned: bool = False,
     currency: str = "",
+    encoding: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    date_format: str | None = None,
+    query: str | None = None,
 ) -> Interactions:
     """
-    Read a purchase history: one row a purchase, columns chosen by name.
+    Read purchases: a row for each, with the columns chosen by name.
 
     Parameters
     ----------
-    source : path or frame
-        A .csv, .tsv or .txt file with a header (also .gz; UTF-8; the separator is the one of comma, tab, semicolon and
-        bar that the header has most of), a Parquet file or a folder of Parquet files, or a pandas, polars or Arrow
-        frame.
+    source : path, sequence of paths, or frame
+        A .csv, .tsv or .txt file with a header (also .gz; the separator is the one of comma, tab, semicolon and bar
+        that the header has most of), a Parquet file, a folder of either, a pattern such as "sales/2024-*.csv", several
+        of these in a list, a .duckdb file, or "-" for standard input; with `query` a database as in `read_sql`.
+        Folders named key=value are columns, as Hive and Spark write them. Or a frame: pandas, polars, Arrow, a DuckDB
+        relation and whatever else Narwhals knows or has `__arrow_c_stream__`.
     client, product : str
-        Who bought, and what. From text files names are always text, so leading zeros survive; elsewhere whole numbers
-        stay numbers, also those that pandas turned into floats. Text is stripped of surrounding white space. Clients
-        and products come out sorted by name, whatever the order of the rows.
+        Who bought, and what: the keys. From text files they are always text, so leading zeros survive; elsewhere whole
+        numbers stay numbers, also those that pandas turned into floats. Text is stripped of surrounding white space.
+        Clients and products come out sorted by key, whatever the order of the rows.
     price, quantity, time : str, optional
-        Amounts and dates; empty means not known. Dates are ISO (2024-01-31, with or without a time of day and a time
-        zone, which is converted to UTC) or whole numbers, which are seconds since 1970.
+        Amounts and dates; empty means not known. The price is that of one unit where there is a quantity. Dates are ISO
+        (2024-01-31, with or without a time of day and a time zone, which is converted to UTC) or whole numbers, which
+        are seconds since 1970; other forms need `date_format`.
     value, min_value : str and float, optional
         A column of ratings and the least rating that counts as a purchase. Without `min_value` the column holds 1 for
         a purchase and 0 for none. Clients and products without any purchase left are not in the result.
+    client_name, product_name : str, optional
+        What people read in place of the keys, such as a description: the most frequent where there are several.
     client_attributes, product_attributes : sequence of str
         Columns to keep for each client or product: the first value that is known, None or nan where none is.
     drop_missing : bool
         Leave out rows without a client or product instead of refusing them.
+    keep_returned : bool
+        Keep what a client bought and fully returned as a purchase.
     currency : str
         What is written before prices, "£" or "EUR".
+    encoding : str, optional
+        Of text files: by default UTF-8, or UTF-16 with a byte order mark. Older Windows programs write "cp1252".
+    decimal, thousands : str
+        How numbers are written in text: decimal="," and thousands="." for 1.234,56.
+    date_format : str, optional
+        How dates are written: "%d.%m.%Y" for 31.01.2024.
+    query : str, optional
+        The query to read from a database; for a .duckdb file with several tables also the name of one.
 
-    Rows with a quantity of zero or less are returns and not purchases; they are left out and counted in the log.
+    Rows with a quantity of zero or less are returns and not purchases: they are left out, together with the pairs of
+    client and product whose returned quantities cancel the bought ones. Both are counted in the log (logger "ocular").
     Repeated purchases are one positive pair, and all their amounts are kept.
     Rows of frames, Parquet and SQL are numbered from 0 in messages, lines of files from 1.
 
@@ -72,82 +95,41 @@ def read(
     """
     columns = Columns(
         client, product, price, quantity, time, value, min_value, client_attributes, product_attributes, drop_missing,
-        currency,
+        currency, client_name, product_name, keep_returned, decimal, thousands, date_format,
     )  # fmt: skip
-    if not isinstance(source, str | Path):
-        return to_interactions(_frame(source, columns.names), columns)
-    path = Path(source).expanduser()
-    kind = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if not path.exists():
-        raise DataError(f"expected a file or folder, got {str(path)!r}, which is not there")
-    if path.is_dir() or kind in ("parquet", "pq"):
-        return to_interactions(_parquet_frame(path, columns.names), columns)
-    if kind in ("csv", "tsv", "txt"):
-        frame, locate = text_frame(path, columns.names)
-        return to_interactions(frame, columns, locate)
-    raise DataError(f"expected .csv, .tsv, .txt (also .gz) or .parquet, got {path.name!r}; save it as one of them")
+    check_encoding(encoding)
+    paths = _paths(source)
+    if paths is None:
+        frame, kind = to_polars(source, columns.names)
+        return to_interactions(frame, columns, frame_kind=kind)
+    if query is not None:
+        if len(paths) > 1:
+            raise ConfigError("expected one database with ", Parameter("query"), f", got {len(paths)} sources")
+        return to_interactions(sql_frame(query, str(paths[0]), columns.names), columns)
+    if len(paths) == 1 and is_duckdb(paths[0]) and "://" not in str(paths[0]):
+        return to_interactions(duckdb_frame(paths[0], None, columns.names), columns)
+    frame, locate = files_frame(paths, columns.names, encoding)
+    return to_interactions(frame, columns, locate)
 
 
 def read_sql(query: str, url: str, **columns: Any) -> Interactions:
     """
-    Read what a query returns, one row a purchase; the other parameters are those of `read`.
+    Read what a query returns, a row for each purchase; the other parameters are those of `read`.
 
-    `url` is sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://user:password@host:5432/database.
+    `url` is sqlite:///relative/path.db, sqlite:////absolute/path.db, postgresql://user:password@host:5432/database or
+    the path of a .duckdb file, for which `query` may also be the name of a table.
     """
-    chosen = Columns(**columns)
-    return to_interactions(sql_frame(query, url, chosen.names), chosen)
+    return read(url, query=query, **columns)
 
 
-def _frame(source: Any, names: Sequence[str]) -> pl.DataFrame:
-    place = f"{type(source).__module__.partition('.')[0]} frame"
-    if isinstance(source, pl.LazyFrame):
-        require(names, source.collect_schema().names(), place)
-        return source.select(names).collect()
-    if place == "pandas frame" and hasattr(source, "columns"):
-        return _pandas_frame(source, names)
-    if not hasattr(source, "__arrow_c_stream__"):
-        raise DataError(f"expected a path or a pandas, polars or Arrow frame, got {type(source).__name__}")
-    try:
-        frame = pl.DataFrame(source)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{place}: expected columns that polars can hold, got {one_line(error)}") from error
-    require(names, frame.columns, place)
-    return frame.select(names)
-
-
-def _pandas_frame(source: Any, names: Sequence[str]) -> pl.DataFrame:
-    there = [str(name) for name in source.columns]
-    require(names, there, "pandas frame")
-    infer_type = import_module("pandas.api.types").infer_dtype
-    chosen = source.iloc[:, [there.index(name) for name in names]].set_axis(list(names), axis=1)
-    for name in names:
-        if infer_type(chosen[name], skipna=True) in ("mixed", "mixed-integer"):
-            kinds = sorted({type(value).__name__ for value in chosen[name].dropna()})
-            raise DataError(
-                f"expected one type of value in column {name!r}, got {' and '.join(kinds)}; "
-                f"convert it, for example with frame[{name!r}].astype(str)"
-            )
-    try:
-        return pl.from_pandas(chosen)
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            "a pandas frame is read through pyarrow; install it with: pip install pyarrow"
-        ) from None
-    except (ValueError, TypeError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"expected text, numbers or dates in a pandas frame, got {one_line(error)}") from error
-
-
-def _parquet_frame(path: Path, names: Sequence[str]) -> pl.DataFrame:
-    files = [path]
-    if path.is_dir():
-        parts = (file.relative_to(path).parts for file in sorted(path.rglob("*.parquet")))
-        # Spark leaves unfinished parts in folders such as _temporary
-        files = [path.joinpath(*part) for part in parts if not any(name.startswith(("_", ".")) for name in part)]
-    if not files:
-        raise DataError(f"expected .parquet files in the folder {str(path)!r}, got none")
-    try:
-        table = pl.scan_parquet(files, glob=False)
-        require(names, table.collect_schema().names(), path.name)
-        return table.select(names).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{path.name}: expected Parquet, got a file that cannot be read ({one_line(error)})") from error
+def _paths(source: Any) -> list[str | Path] | None:
+    """Return the paths that a source consists of, or None where it is a frame."""
+    if isinstance(source, str | Path):
+        return [source]
+    if not isinstance(source, list | tuple | set | frozenset):
+        return None
+    wrong = [part for part in source if not isinstance(part, str | Path)]
+    if wrong or not source:
+        got = type(wrong[0]).__name__ if wrong else "an empty list"
+        raise DataError(f"expected a list of paths, got {got}")
+    return sorted(source) if isinstance(source, set | frozenset) else [*source]

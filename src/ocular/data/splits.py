@@ -1,4 +1,4 @@
-"""Seeded ways to hold out purchases. Both sides of a split keep every client, every product and all names."""
+"""Ways to hold out purchases, repeatable by their seed. Both sides keep every client, every product and all names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Split(NamedTuple):
 
 
 def random_split(interactions: Interactions, test_share: float = 0.25, random_state: int = 0) -> Split:
-    """Hold out a share of all pairs, drawn at random: 75/25 as in the paper."""
+    """Hold out a random sample of all pairs: a quarter of them, as in the paper."""
     check_share(test_share, "test_share")
     rng = random_generator(random_state)
     n_test = round(test_share * interactions.nnz)
@@ -42,7 +42,7 @@ def k_fold(interactions: Interactions, k: int = 5, random_state: int = 0) -> Ite
     rng = random_generator(random_state)
     check_whole(k, "k", 2)
     if k > interactions.nnz:
-        raise DataError(f"expected at least one pair a fold, got {interactions.nnz} pairs for {k} folds; lower k")
+        raise DataError(f"expected at least one pair per fold, got {interactions.nnz} pairs for {k} folds; lower k")
     fold = rng.permutation(np.arange(interactions.nnz, dtype=np.int32) % k)
     return (_split(interactions, fold == turn) for turn in range(k))
 
@@ -60,7 +60,7 @@ def per_user_split(interactions: Interactions, test_share: float = 0.25, random_
     if not n_test.any():
         raise DataError(
             f"expected clients with enough purchases to hold out a share of {test_share:g}, "
-            f"got at most {degrees.max(initial=0)} a client; raise test_share or use random_split"
+            f"got at most {degrees.max(initial=0)} per client; raise test_share or use random_split"
         )
     # whole part the client, fraction random: one sort shuffles within every client and leaves them in their order
     order = np.argsort(interactions.pair_users + rng.random(interactions.nnz), kind="stable")
@@ -80,7 +80,7 @@ def time_split(interactions: Interactions, date: str | date | np.datetime64) -> 
     moment = _as_moment(date)
     purchases = interactions.purchases
     if purchases is None or purchases.time is None or np.isnat(purchases.time).all():
-        raise DataError("expected purchases with a time, got none; read the history with its date column")
+        raise DataError("expected purchases with a time, got none; read them with their date column")
     late = purchases.time >= moment  # False for NaT
     test = np.zeros(interactions.nnz, dtype=bool)
     test[purchases.pair[late]] = True

@@ -1,11 +1,11 @@
-"""A table of purchases becomes Interactions: the same rules wherever the table came from."""
+"""How a table of purchases becomes Interactions: the same rules wherever the table came from."""
 
 from __future__ import annotations
 
 import difflib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +14,23 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
+from ocular.data.values import Formats, Locate, clean, is_text, refuse, to_ids, to_numbers, to_times
 from ocular.errors import ConfigError, DataError, Parameter, UnknownNameError
 
 _log = logging.getLogger("ocular")
 
-# of purchases, beside those of the source, whose names are the user's
+# columns that are added to those of the source, whose names are the user's
 CLIENT, PRODUCT = "ocular:client", "ocular:product"
 AMOUNTS = {part: f"ocular:{part}" for part in ("price", "quantity", "time")}
 
-# where values are not 0 and 1
-RATINGS = "pass ", Parameter("min_value"), " to turn ratings into positives"
-
-Locate = Callable[[int], str]  # row of a frame -> where the user finds it: "sales.csv, line 7"
+MAX_CURRENCY = 8  # characters
+ROUNDING = 1e-9  # 0.1 + 0.2 - 0.3 is not 0 in floats
+RATINGS_REMEDY = ["pass ", Parameter("min_value"), " to turn ratings into positives"]  # where values are not 0 and 1
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column plays which part, and which rows count."""
+    """Which column plays which part, how its values are written, and which rows count."""
 
     client: str
     product: str
@@ -43,6 +43,12 @@ class Columns:
     product_attributes: Sequence[str] = ()
     drop_missing: bool = False
     currency: str = ""
+    client_name: str | None = None
+    product_name: str | None = None
+    keep_returned: bool = False
+    decimal: str = "."
+    thousands: str | None = None
+    date_format: str | None = None
 
     def __post_init__(self) -> None:
         for side in ("client_attributes", "product_attributes"):
@@ -50,35 +56,50 @@ class Columns:
             object.__setattr__(self, side, (given,) if isinstance(given, str) else tuple(given))
         if self.client == self.product:
             raise ConfigError(f"expected two columns, one of clients and one of products, got {self.client!r} twice")
-        if self.currency and (len(self.currency) > 8 or not self.currency.isprintable() or self.price is None):
+        if self.currency and (
+            len(self.currency) > MAX_CURRENCY or not self.currency.isprintable() or self.price is None
+        ):
             got = "no price column" if self.price is None else repr(self.currency)
-            raise ConfigError(f"expected a currency of at most 8 characters, such as £ or EUR, with a price, got {got}")
+            raise ConfigError(
+                f"expected a currency of at most {MAX_CURRENCY} characters, such as £ or EUR, with a price, got {got}"
+            )
         if self.min_value is not None and self.value is None:
             given = Parameter("min_value", f"{self.min_value:g}")
             raise ConfigError("expected a column to compare with ", given, "; name it with ", Parameter("value"))
         if self.min_value is not None and math.isnan(self.min_value):
             raise ConfigError("expected a number as ", Parameter("min_value"), ", got nan")
+        self.formats  # noqa: B018  a bad format is refused before anything is read
 
     @property
     def names(self) -> list[str]:
         """Every column that is read, once."""
         single = [self.client, self.product, self.price, self.quantity, self.time, self.value]
+        single += [self.client_name, self.product_name]
         named = [name for name in single if name is not None]
         return list(dict.fromkeys([*named, *self.client_attributes, *self.product_attributes]))
+
+    @property
+    def formats(self) -> Formats:
+        """How numbers and dates are written."""
+        return Formats(self.decimal, self.thousands, self.date_format)
 
 
 def _row(row: int) -> str:
     return f"row {row}"
 
 
-def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -> Interactions:
-    """A table becomes a history; `locate` tells the user where a bad row is."""
+def to_interactions(
+    frame: pl.DataFrame, columns: Columns, locate: Locate = _row, frame_kind: str = "polars"
+) -> Interactions:
+    """Return the purchases of a table as Interactions; `locate` tells the user where a bad row is."""
     if frame.is_empty():
         raise DataError("expected at least one purchase, got no rows")
     n_rows = len(frame)
-    frame = to_purchases(frame, columns, locate)
+    frame = _without_returns(_rows(frame, columns, locate), columns)
     if frame.is_empty():
         raise no_purchase(columns, n_rows)
+    if columns.quantity is None and columns.price is not None:
+        _report_negative(frame[AMOUNTS["price"]], columns.price)
     users, user_labels = _codes(frame[CLIENT])
     items, item_labels = _codes(frame[PRODUCT])
     amounts: dict[str, Any] = {part: frame[name].to_numpy() for part, name in AMOUNTS.items() if name in frame.columns}
@@ -89,29 +110,41 @@ def to_interactions(frame: pl.DataFrame, columns: Columns, locate: Locate = _row
         item_labels=item_labels,
         user_attributes={a: _attribute(users, frame[a], len(user_labels)) for a in columns.client_attributes},
         item_attributes={a: _attribute(items, frame[a], len(item_labels)) for a in columns.product_attributes},
+        user_names=None if columns.client_name is None else _names(users, frame[columns.client_name], user_labels),
+        item_names=None if columns.product_name is None else _names(items, frame[columns.product_name], item_labels),
         currency=columns.currency,
+        frame_kind=frame_kind,
         **amounts,
     )
 
 
 def no_purchase(columns: Columns, n_rows: int) -> DataError:
+    """Return the error for a table in which no row is a purchase."""
     threshold = "" if columns.min_value is None else f" with {columns.value!r} at least {columns.min_value:g}"
     return DataError(f"expected at least one purchase{threshold}, got none in {n_rows:,} rows")
 
 
 def to_purchases(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -> pl.DataFrame:
     """
-    The one place where rows become purchases: those that count, checked, with the columns CLIENT, PRODUCT and AMOUNTS
-    beside their own. Every row is looked at by itself.
+    Return the rows that are purchases, checked, with the columns CLIENT, PRODUCT and AMOUNTS beside their own.
+
+    Every row is looked at by itself, so a table may come in pieces: a return is left out, but does not cancel what
+    another row bought. `to_interactions` does that too.
     """
+    rows = _rows(frame, columns, locate)
+    return rows.filter(~_returned(rows))
+
+
+def _rows(frame: pl.DataFrame, columns: Columns, locate: Locate) -> pl.DataFrame:
+    """The one place where rows are checked and become purchases and returns."""
     n_rows = len(frame)
-    clients = _ids(frame[columns.client], locate)
-    products = _ids(frame[columns.product], locate)
+    clients = to_ids(frame[columns.client], locate)
+    products = to_ids(frame[columns.product], locate)
     missing = clients.is_null() | products.is_null()
     if missing.any():
         if not columns.drop_missing:
             raise DataError(
-                f"{_first(missing, locate)}: expected {columns.client!r} and {columns.product!r} in every row, "
+                f"{locate(missing.arg_true()[0])}: expected {columns.client!r} and {columns.product!r} in every row, "
                 f"got {missing.sum():,} without; fill them in, or pass ",
                 Parameter("drop_missing", True),
                 " to leave them out",
@@ -127,7 +160,7 @@ def to_purchases(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -
         frame, clients, products = frame.filter(~missing), clients.filter(~missing), products.filter(~missing)
         locate = _after_dropping(missing, locate)
     amounts: dict[str, Any] = {
-        part: convert(frame[name], locate)
+        part: convert(frame[name], locate, columns.formats)
         for part, name, convert in (
             ("price", columns.price, to_numbers),
             ("quantity", columns.quantity, to_numbers),
@@ -135,153 +168,118 @@ def to_purchases(frame: pl.DataFrame, columns: Columns, locate: Locate = _row) -
         )
         if name is not None
     }
-    positive = pl.repeat(True, len(frame), eager=True)
-    if columns.value is not None:
-        positive = _positives(frame[columns.value], columns.min_value, locate)
-        _log.info("%s of %s rows are purchases by %r", f"{positive.sum():,}", f"{len(frame):,}", columns.value)
-    if "quantity" in amounts and (returned := (amounts["quantity"] <= 0).fill_null(False)).any():
-        _log.info("left out %s rows with a quantity of zero or less (returns)", f"{returned.sum():,}")
-        positive &= ~returned
     named = {CLIENT: clients, PRODUCT: products} | {AMOUNTS[part]: values for part, values in amounts.items()}
-    return frame.with_columns(**named).filter(positive)
+    rows = frame.with_columns(**named)
+    if columns.value is None:
+        return rows
+    positive = _positives(frame[columns.value], columns, locate)
+    _log.info("%s of %s rows are purchases by %r", f"{positive.sum():,}", f"{len(frame):,}", columns.value)
+    return rows.filter(positive)
 
 
 def _after_dropping(dropped: pl.Series, locate: Locate) -> Locate:
-    kept = (~dropped).arg_true()
-    return lambda row: locate(kept[row])
+    remaining = (~dropped).arg_true()
+    return lambda row: locate(remaining[row])
 
 
-def _first(wrong: pl.Series, locate: Locate) -> str:
-    return locate(wrong.arg_true()[0])
-
-
-def _refuse(column: pl.Series, wrong: pl.Series, expected: str, remedy: Sequence[Any] | str, locate: Locate) -> None:
-    """Raise at the first row where `wrong` is true; the remedy may be parts, some of them parameters."""
-    if wrong.any():
-        got = repr(column.filter(wrong)[0])
-        got = got if len(got) <= 60 else got[:57] + "..."
-        parts = [remedy] if isinstance(remedy, str) else remedy
-        raise DataError(f"{_first(wrong, locate)}: expected {expected} in column {column.name!r}, got {got}; ", *parts)
-
-
-def _clean(text: pl.Series) -> pl.Series:
-    """Text without surrounding white space; null where nothing is left."""
-    return text.cast(pl.String).str.strip_chars().replace("", None)
-
-
-def _is_text(dtype: pl.DataType) -> bool:
-    return dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-
-
-def _ids(column: pl.Series, locate: Locate) -> pl.Series:
-    if _is_text(column.dtype):
-        return _clean(column)
-    if column.dtype.is_integer():
-        # labels are int64; narrower numbers stay as they are, which saves gigabytes on 100M rows
-        numbers = column.cast(pl.Int64, strict=False) if column.dtype == pl.UInt64 else column
-        wrong = column.is_not_null() & numbers.is_null()
-        _refuse(column, wrong, "whole numbers below 2^63", "convert the column to text", locate)
-        return numbers
-    if column.dtype.is_float() or column.dtype.is_decimal():
-        # pandas turns whole numbers into floats as soon as one is missing; above 2^53 they have lost digits
-        numbers = column.cast(pl.Float64).fill_nan(None)
-        wrong = (numbers != numbers.floor()) | (numbers.abs() >= 2.0**53)
-        _refuse(column, wrong, "names or whole numbers", "convert the column to text or integers", locate)
-        return numbers.cast(pl.Int64)
-    raise DataError(
-        f"expected names or whole numbers in column {column.name!r}, got {column.dtype}; convert the column to text"
-    )
-
-
-def to_numbers(column: pl.Series, locate: Locate) -> pl.Series:
-    """Float64, null where nothing is given."""
-    if _is_text(column.dtype):
-        text = _clean(column)
-        numbers = text.cast(pl.Float64, strict=False)
-        wrong = text.is_not_null() & numbers.is_null()
-        remedy = "write it like 1234.5, or leave it empty where it is not known"
-        _refuse(column, wrong, "a number", remedy, locate)
-    elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        numbers = column.cast(pl.Float64)
-    else:
-        raise DataError(f"expected numbers in column {column.name!r}, got {column.dtype}")
-    numbers = numbers.fill_nan(None)
-    _refuse(column, numbers.is_infinite(), "a finite number", "leave it empty", locate)
-    return numbers
-
-
-_CLOCKS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M")
-_ZONED_CLOCKS = ("%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M%#z")
-
-
-def to_times(column: pl.Series, locate: Locate) -> pl.Series:
-    """Datetime in UTC without a time zone, null where nothing is given."""
-    if column.dtype == pl.Datetime and column.dtype.time_zone is not None:  # type: ignore[attr-defined]
-        return column.dt.convert_time_zone("UTC").dt.replace_time_zone(None).cast(pl.Datetime("ms"))
-    if column.dtype in (pl.Date, pl.Datetime):
-        return column.cast(pl.Datetime("ms"))
-    if column.dtype.is_numeric():
-        return _epoch_times(column, to_numbers(column, locate), locate)
-    if not _is_text(column.dtype):
-        raise DataError(f"expected dates in column {column.name!r}, got {column.dtype}")
-    text = _clean(column)
-    seconds = text.cast(pl.Int64, strict=False)
-    if seconds.null_count() == text.null_count():
-        return _epoch_times(column, seconds, locate)
-    iso = text.str.replace("T", " ", literal=True).str.replace("Z$", "+00:00")
-    times = pl.Series(column.name, [], pl.Datetime("ms")).extend_constant(None, len(iso))
-    for clock in (*_CLOCKS, *_ZONED_CLOCKS):
-        parsed = iso.str.to_datetime(clock, time_unit="ms", strict=False)
-        if clock in _ZONED_CLOCKS:
-            parsed = parsed.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-        times = times.zip_with(times.is_not_null(), parsed)
-        if times.null_count() == text.null_count():
-            return times
-    remedy = "write it like 2024-01-31 or 2024-01-31 14:30:00, or leave it empty where it is not known"
-    _refuse(column, text.is_not_null() & times.is_null(), "a date", remedy, locate)
-    return times
-
-
-def _epoch_times(column: pl.Series, seconds: pl.Series, locate: Locate) -> pl.Series:
-    # dates written as 20240131 and milliseconds would pass as seconds, of 1970 or of the year 50,000
-    wrong = seconds.is_between(19_000_101, 21_001_231) | (seconds.abs() > 1e11)
-    _refuse(column, wrong, "seconds since 1970 or ISO dates", "write it like 2024-01-31", locate)
-    return (seconds.cast(pl.Int64) * 1000).cast(pl.Datetime("ms"))
-
-
-def _positives(column: pl.Series, min_value: float | None, locate: Locate) -> pl.Series:
-    """Which rows are purchases."""
-    values = to_numbers(column, locate)
-    _refuse(column, values.is_null(), "a value", "fill it in or take the row out", locate)
-    if min_value is not None:
-        return values >= min_value
-    _refuse(column, ~values.is_in([0.0, 1.0]), "0 or 1", RATINGS, locate)
+def _positives(column: pl.Series, columns: Columns, locate: Locate) -> pl.Series:
+    """Which rows are purchases by their value."""
+    values = to_numbers(column, locate, columns.formats)
+    refuse(column, values.is_null(), "a value", ["fill it in or take the row out"], locate)
+    if columns.min_value is not None:
+        return values >= columns.min_value
+    refuse(column, ~values.is_in([0.0, 1.0]), "0 or 1", RATINGS_REMEDY, locate)
     return values == 1
 
 
+# Returns
+
+
+def _returned(rows: pl.DataFrame) -> pl.Series:
+    """Which rows are returns: their quantity is known and not positive."""
+    if AMOUNTS["quantity"] not in rows.columns:
+        return pl.repeat(False, len(rows), eager=True)
+    returned = (rows[AMOUNTS["quantity"]] <= 0).fill_null(False)
+    if returned.any():
+        _log.info("left out %s rows with a quantity of zero or less (returns)", f"{returned.sum():,}")
+    return returned
+
+
+def _without_returns(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """
+    Leave out returns, and pairs of client and product that returned all they bought.
+
+    What was returned in part stays bought, with the amounts of its purchases as they are. A purchase of an unknown
+    quantity is never taken for returned.
+    """
+    returned = _returned(rows)
+    purchases = rows.filter(~returned)
+    if columns.keep_returned or not returned.any():
+        return purchases
+    pair, quantity = [CLIENT, PRODUCT], pl.col(AMOUNTS["quantity"])
+    back = rows.filter(returned).group_by(pair).agg(quantity.sum().alias("back"))
+    # an unknown quantity makes the sum null, which no comparison holds for
+    bought = purchases.group_by(pair).agg(pl.when(quantity.is_not_null().all()).then(quantity.sum()).alias("bought"))
+    left = pl.col("bought") + pl.col("back")
+    cancelled = bought.join(back, on=pair).filter(left <= ROUNDING * pl.col("bought"))
+    if cancelled.is_empty():
+        return purchases
+    _log.info("left out %s pairs of a client and a product that were fully returned", f"{len(cancelled):,}")
+    return purchases.join(cancelled, on=pair, how="anti", maintain_order="left")
+
+
+def _report_negative(prices: pl.Series, name: str) -> None:
+    n = (prices < 0).sum()
+    if n:
+        _log.warning(
+            "%s of %s purchases have a negative %r; they count as purchases, because no quantity column says which "
+            "are returns",
+            f"{n:,}",
+            f"{len(prices):,}",
+            name,
+        )
+
+
+# Names and attributes
+
+
 def _codes(ids: pl.Series) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The position of each id among the distinct ones, which are sorted."""
+    """Return the position of each id among the distinct ones, which are sorted, and these."""
     labels = ids.unique().sort()
     return codes_of(ids, labels), labels.to_numpy()
 
 
 def codes_of(ids: pl.Series, labels: pl.Series) -> NDArray[Any]:
+    """Return the position of each id among the labels."""
     known = pl.DataFrame({"id": labels}).with_row_index("code")
     return pl.DataFrame({"id": ids}).join(known, on="id", how="left", maintain_order="left")["code"].to_numpy()
 
 
 def _attribute(codes: NDArray[Any], column: pl.Series, n: int) -> NDArray[Any]:
-    """The first value that is known of each client or product."""
-    values = _clean(column) if _is_text(column.dtype) else column
+    """Return the first value that is known of each client or product."""
+    values = clean(column) if is_text(column.dtype) else column
     if values.dtype.is_float() or values.dtype.is_decimal():
         values = values.cast(pl.Float64).fill_nan(None)
     known = pl.DataFrame({"code": pl.Series(codes, dtype=pl.UInt32), "value": values}).drop_nulls()
-    first = known.unique("code", keep="first", maintain_order=True)
+    return _spread(known.unique("code", keep="first", maintain_order=True), n).to_numpy()
+
+
+def _names(codes: NDArray[Any], column: pl.Series, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the most frequent name of each client or product; its key where no name is known."""
+    given = pl.DataFrame({"code": pl.Series(codes, dtype=pl.UInt32), "value": clean(column.cast(pl.String))})
+    counts = given.drop_nulls().group_by("code", "value").len().sort("len", "value", descending=[True, False])
+    usual = _spread(counts.unique("code", keep="first", maintain_order=True).drop("len"), len(labels))
+    return usual.zip_with(usual.is_not_null(), pl.Series(labels.tolist()).cast(pl.String)).to_numpy()
+
+
+def _spread(known: pl.DataFrame, n: int) -> pl.Series:
+    """Return the values of the codes 0 to n − 1, null where there is none."""
     everyone = pl.DataFrame({"code": np.arange(n, dtype=np.uint32)})
-    return everyone.join(first, on="code", how="left", maintain_order="left")["value"].to_numpy()
+    return everyone.join(known, on="code", how="left", maintain_order="left")["value"]
 
 
 def require(names: Sequence[str], there: Sequence[str], place: str) -> None:
+    """Raise where one of the names is not among the columns, or more than once."""
     for name in names:
         if there.count(name) == 1:
             continue
@@ -293,4 +291,5 @@ def require(names: Sequence[str], there: Sequence[str], place: str) -> None:
 
 
 def one_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
     return " ".join(str(error).strip().partition("\n")[0].split())

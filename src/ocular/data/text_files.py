@@ -1,12 +1,11 @@
-"""CSV and its relatives: polars reads them, and a slow reader finds the line where one is broken."""
+"""CSV and its relatives: polars reads them, and a slow reader tells the line where one is broken."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,8 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from ocular.data.tables import Locate, one_line, require
+from ocular.data.encodings import as_utf8, decode_utf8, open_plain
+from ocular.data.tables import one_line, require
+from ocular.data.values import Locate
 from ocular.errors import DataError
+
+STANDARD_INPUT = "standard input"
 
 
 class _Record(NamedTuple):
@@ -33,21 +36,14 @@ class _Record(NamedTuple):
 class _TextFile:
     """The slow reader: it knows the line numbers, which polars does not."""
 
-    path: Path
+    content: Path | bytes  # UTF-8
+    name: str
     separator: str = ","
 
     def lines(self) -> Iterator[str]:
-        with self.path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"  # by content, as polars does, not by name
-        with gzip.open(self.path) if packed else self.path.open("rb") as file:
+        with open_plain(self.content) as file:
             for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise DataError(
-                        f"{self.path.name}, line {number}: expected UTF-8 text, got byte 0x{line[error.start]:02x}; "
-                        "save the file as UTF-8"
-                    ) from None
+                yield decode_utf8(line, number, self.name)
 
     def records(self) -> Iterator[_Record]:
         """The header and the rows; a quoted field may hold line breaks."""
@@ -72,7 +68,7 @@ class _TextFile:
         records = self.records()
         header = next((record for record in records if not record.blank), None)
         if header is None:
-            raise DataError(f"{self.path.name}: expected a header and rows, got an empty file")
+            raise DataError(f"{self.name}: expected a header and rows, got an empty file")
         return [name.strip() for name in header.fields], records
 
     def check(self) -> list[int]:
@@ -84,7 +80,7 @@ class _TextFile:
                 blank.append(row)
             elif len(record.fields) != len(header):
                 raise DataError(
-                    f"{self.path.name}, line {record.line}: expected {len(header)} fields as in the header, "
+                    f"{self.name}, line {record.line}: expected {len(header)} fields as in the header, "
                     f"got {len(record.fields)}; put fields that contain {self.separator!r} in quotes"
                 )
             elif record.text.count('"') % 2:
@@ -93,35 +89,48 @@ class _TextFile:
 
     def locate(self, row: int) -> str:
         rows = (record for record in self.header_and_rows()[1] if not record.blank)
-        return f"{self.path.name}, line {next(islice(rows, row, None)).line}"
+        return f"{self.name}, line {next(islice(rows, row, None)).line}"
 
     def _broken_quotes(self, line: int, got: str) -> DataError:
         return DataError(
-            f"{self.path.name}, line {line}: expected closed quotes, got {got}; "
+            f"{self.name}, line {line}: expected closed quotes, got {got}; "
             'put the field in quotes and double the quotes inside, as in "5"" pipe"'
         )
 
 
-def text_frame(path: Path, names: Sequence[str]) -> tuple[pl.DataFrame, Locate]:
-    """The columns of a CSV, TSV or TXT file, all as text, and how to find the line of a row."""
+def text_frame(
+    source: Path | bytes,
+    names: Sequence[str],
+    encoding: str | None = None,
+    constants: Mapping[str, str | None] | None = None,
+) -> tuple[pl.DataFrame, Locate]:
+    """
+    Return the columns of a CSV, TSV or TXT file, all as text, and how to find the line of a row.
+
+    Constants are columns that the file does not have itself: its folder says what they are.
+    """
+    name = STANDARD_INPUT if isinstance(source, bytes) else source.name
     try:
-        first = next((line for line in _TextFile(path).lines() if line.strip()), "")
+        content = as_utf8(source, name, encoding)
+        first = next((line for line in _TextFile(content, name).lines() if line.strip()), "")
         unquoted = re.sub('"[^"]*"', "", first)
-        file = _TextFile(path, max(",\t;|", key=unquoted.count))
+        file = _TextFile(content, name, max(",\t;|", key=unquoted.count))
         header, _ = file.header_and_rows()
-        require(names, header, path.name)
+        given = {key: value for key, value in (constants or {}).items() if key not in header}
+        require(names, [*header, *given], name)
         try:
-            frame = pl.read_csv(path, separator=file.separator, infer_schema=False, glob=False)
+            frame = pl.read_csv(content, separator=file.separator, infer_schema=False, glob=False)
         except pl.exceptions.PolarsError as error:
             file.check()
-            raise DataError(f"{path.name}: expected {len(header)} columns of text, got {one_line(error)}") from error
+            raise DataError(f"{name}: expected {len(header)} columns of text, got {one_line(error)}") from error
         if frame.is_empty():
-            raise DataError(f"{path.name}: expected rows after the header, got none")
+            raise DataError(f"{name}: expected rows after the header, got none")
         # polars fills a row that is too short with nulls, the last column for certain
         blank = file.check() if frame.to_series(-1).null_count() else []
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path.name}: expected a file that can be read, got {one_line(error)}") from error
-    chosen = pl.DataFrame({name: frame.to_series(header.index(name)) for name in names})
+        raise DataError(f"{name}: expected a file that can be read, got {one_line(error)}") from error
+    chosen = pl.DataFrame({key: frame.to_series(header.index(key)) for key in names if key not in given})
     if blank:
         chosen = chosen.filter(np.isin(np.arange(len(chosen)), blank, invert=True))
-    return chosen, file.locate
+    added = (pl.lit(value, pl.String).alias(key) for key, value in given.items() if key in names)
+    return chosen.with_columns(*added).select(names), file.locate

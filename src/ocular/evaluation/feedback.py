@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from ocular.data.interactions import Interactions
 from ocular.errors import DataError
-from ocular.storage import inert
+from ocular.storage import escape_formula
 
 TAKEN, REFUSED = ("pursue", "won"), ("not relevant", "lost")
 
@@ -48,7 +48,9 @@ def read_judged(path: Path, history: Interactions) -> Judged:
     if strange:
         raise DataError(f"expected verdicts of {', '.join(TAKEN + REFUSED)} in {path}, got {strange[0]!r}")
     # the export marks names that a spreadsheet would take for formulas
-    users, items = ({inert(name): row for name, row in rows.items()} for rows in (history.user_rows, history.item_rows))
+    users, items = (
+        {escape_formula(name): row for name, row in rows.items()} for rows in (history.user_rows, history.item_rows)
+    )
     known = {pair: verdict for pair, verdict in last.items() if pair[0] in users and pair[1] in items}
     taken = np.array([verdict in TAKEN for verdict in known.values()], dtype=bool)
     if taken.all() or not taken.any():

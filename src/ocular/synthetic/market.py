@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from ocular.data.export import purchases_frame, spread
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError
 from ocular.storage import write_table
@@ -41,7 +41,7 @@ PATTERNS_PER_CLIENT = 1.4
 
 
 class B2B(NamedTuple):
-    """The history of a made-up vendor and the buying patterns behind it."""
+    """The purchases from a made-up vendor and the buying patterns behind them."""
 
     interactions: Interactions
     rows: Mask  # (n_patterns, n_clients): who follows the pattern
@@ -67,7 +67,7 @@ class _Products(NamedTuple):
 
 def b2b(n_clients: int = 2000, n_products: int = 300, *, n_patterns: int | None = None, random_state: int = 0) -> B2B:
     """
-    Companies that buy from an information technology vendor: names, attributes, prices, dates and buying patterns.
+    Make up companies that buy from an information technology vendor: names, attributes, prices, dates and patterns.
 
     A pattern is a set of industries that buy a few related product families together; clients follow several. What is
     bought outside of them goes by popularity. The price of a purchase is that of one unit. The default number of
@@ -116,7 +116,7 @@ def _draw_products(rng: np.random.Generator, catalog: names.Catalog, n: int) -> 
 def _draw_patterns(
     rng: np.random.Generator, clients: _Clients, products: _Products, n_patterns: int
 ) -> tuple[Mask, Mask, tuple[str, ...]]:
-    """Industries × families, each in turn so that all occur, and the clients and products that this makes."""
+    """Choose industries × families, each in turn so that all occur, and their clients and products."""
     industries, families = list(names.INDUSTRIES), list(names.FAMILIES)
     groups = np.array([family.group for family in names.FAMILIES.values()])
     offered = np.unique(products.family)
@@ -138,7 +138,7 @@ def _draw_patterns(
 
 
 def _draw_assortment(rng: np.random.Generator, related: Mask) -> Mask:
-    """Some products of the related families, and one in eight from anywhere."""
+    """Choose some products of the related families, and one in eight from anywhere."""
     size = 0.6 * np.sqrt(len(related)) * rng.lognormal(0, 0.3) + 1
     chosen = rng.permutation(np.flatnonzero(related))[: round(size * 7 / 8) + 1]
     anywhere = rng.integers(len(related), size=round(size / 8))
@@ -146,7 +146,7 @@ def _draw_assortment(rng: np.random.Generator, related: Mask) -> Mask:
 
 
 def _draw_followers(rng: np.random.Generator, clients: _Clients, follows: Mask) -> Mask:
-    """A client follows patterns of its industry, larger ones more of them, and now and then one of another."""
+    """Let clients follow patterns of their industry, larger ones more of them, and now and then one of another."""
     inside = PATTERNS_PER_CLIENT / np.maximum(follows.sum(axis=0), 1)
     larger = np.array([size.patterns for size in SIZES.values()])[clients.size]
     likely = np.minimum(inside[clients.industry] * larger, 0.9)
@@ -162,7 +162,7 @@ def _draw_followers(rng: np.random.Generator, clients: _Clients, follows: Mask) 
 def _draw_pairs(
     rng: np.random.Generator, clients: _Clients, products: _Products, rows: Mask, columns: Mask
 ) -> tuple[Ints, Ints]:
-    """What follows from the patterns and what from popularity; nobody without a purchase, nothing without a buyer."""
+    """Choose pairs by the patterns and by popularity; nobody is without a purchase, nothing without a buyer."""
     n_clients, n_products = rows.shape[1], columns.shape[1]
     indptr, indices = draw_rows(rng, clients.activity, products.popularity)
     codes = [np.repeat(np.arange(n_clients), np.diff(indptr)) * n_products + indices]
@@ -186,7 +186,7 @@ def _draw_pairs(
 def _draw_purchases(
     rng: np.random.Generator, clients: _Clients, products: _Products, pairs: tuple[Ints, Ints]
 ) -> Interactions:
-    """When, how many and at what price each pair was bought, most of them once, some again and again."""
+    """Choose when, how many and at what price each pair was bought, most of them once, some again and again."""
     n_clients, n_products = len(clients.labels), len(products.labels)
     every = np.array([family.every for family in names.FAMILIES.values()])[products.family]
     # six in ten were clients before the period begins
@@ -214,7 +214,7 @@ def _draw_purchases(
         item_labels=products.labels,
         price=np.round(np.minimum(paid, list_price), 2),
         quantity=1.0 + rng.poisson(units[users] * fewer[items] * rng.exponential(1, len(users))),
-        time=FIRST_DAY + day,
+        time=FIRST_DAY + day.astype("timedelta64[D]"),
         user_attributes={
             "seller": clients.seller,
             "industry": np.array(list(names.INDUSTRIES), dtype=object)[clients.industry],
@@ -229,27 +229,20 @@ def _draw_purchases(
 
 
 def frame(interactions: Interactions) -> pl.DataFrame:
-    """The history as a table, one row a purchase: client, product, the amounts that are known, all attributes."""
-    purchases = interactions.purchases
-    pair = np.arange(interactions.nnz) if purchases is None else purchases.pair
-    amounts = {} if purchases is None else purchases.columns
+    """Return the purchases with all attributes: client, product, price, quantity, date, seller, industry, …"""
+    table = purchases_frame(interactions)
+    if "time" in table.columns:
+        whole_days = (table["time"] == table["time"].dt.truncate("1d")).all()
+        table = table.rename({"time": "date"}).cast({"date": pl.Date if whole_days else pl.Datetime("ms")})
+    pair = np.arange(interactions.nnz) if interactions.purchases is None else interactions.purchases.pair
     users, items = interactions.pair_users[pair], interactions.by_user.indices[pair]
-    columns = [_spread("client", interactions.user_labels, users), _spread("product", interactions.item_labels, items)]
-    columns += [pl.Series(name, amounts[name]) for name in ("price", "quantity") if name in amounts]
-    if "time" in amounts:
-        time = amounts["time"]
-        whole_days = np.array_equal(time, time.astype("datetime64[D]"), equal_nan=True)
-        columns.append(pl.Series("date", time.astype("datetime64[D]" if whole_days else "datetime64[ms]")))
-    columns += [_spread(name, values, users) for name, values in interactions.user_attributes.items()]
-    columns += [_spread(name, values, items) for name, values in interactions.item_attributes.items()]
-    found = [column.name for column in columns]
-    if twice := sorted({name for name in found if found.count(name) > 1}):
+    columns = table.get_columns()
+    columns += [spread(name, values, users) for name, values in interactions.user_attributes.items()]
+    columns += [spread(name, values, items) for name, values in interactions.item_attributes.items()]
+    names_of_columns = [column.name for column in columns]
+    if twice := sorted({name for name in names_of_columns if names_of_columns.count(name) > 1}):
         raise DataError(f"expected every column name once, got {', '.join(twice)} twice; rename the attribute")
     return pl.DataFrame(columns)
-
-
-def _spread(name: str, values: NDArray[Any], rows: NDArray[Any]) -> pl.Series:
-    return pl.Series(name, values.tolist()).gather(rows)
 
 
 def write(made: B2B, folder: str | Path) -> None:
@@ -271,6 +264,6 @@ def _truth(made: B2B) -> pl.DataFrame:
         ("product", made.columns, made.interactions.item_labels),
     ):
         pattern, row = np.nonzero(member)
-        columns = [_spread("pattern", patterns, pattern), _spread("name", labels, row)]
+        columns = [spread("pattern", patterns, pattern), spread("name", labels, row)]
         parts.append(pl.DataFrame(columns).select("pattern", pl.lit(kind).alias("kind"), "name"))
     return pl.concat(parts)

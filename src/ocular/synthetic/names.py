@@ -368,7 +368,7 @@ FAMILIES = {
 
 
 def roots() -> dict[str, list[str]]:
-    """The family names of every language, each in one language only."""
+    """Return the family names of every language, each in one language only."""
     taken: set[str] = set()
     found = {}
     for name, language in LANGUAGES.items():
@@ -385,7 +385,7 @@ def roots() -> dict[str, list[str]]:
 
 
 def company_names(rng: np.random.Generator, industry: NDArray[np.int64], country: NDArray[np.int64]) -> Names:
-    """One unique name a company, in the language of its country and with a word for its industry."""
+    """Return a unique name for each company, in the language of its country and with a word for its industry."""
     countries = list(COUNTRIES.values())
     spoken = np.array([place.language for place in countries])[country]
     names = np.empty(len(industry), dtype=object)
@@ -402,7 +402,7 @@ def company_names(rng: np.random.Generator, industry: NDArray[np.int64], country
 
 
 def _stems(rng: np.random.Generator, n: int, known: list[str], words: list[str]) -> list[str]:
-    """Names without the legal form, each once: "Rowanshaw Freight", and some of two, "Rowanshaw & Elmham Freight"."""
+    """Return names without the legal form: "Rowanshaw Freight", and some of two, "Rowanshaw & Elmham Freight"."""
     n_single = min(round(0.85 * n), len(known) * len(words) // 2)
     single = rng.choice(len(known) * len(words), n_single, replace=False)
     double = rng.choice(len(known) * (len(known) - 1) * len(words), n - n_single, replace=False)
@@ -415,7 +415,7 @@ def _stems(rng: np.random.Generator, n: int, known: list[str], words: list[str])
 
 
 def seller_names(rng: np.random.Generator, country: NDArray[np.int64]) -> Names:
-    """The seller of every client: a person of the same country who looks after some seventy clients."""
+    """Return the seller of every client: a person of the same country who looks after some seventy clients."""
     countries = list(COUNTRIES.values())
     names = np.empty(len(country), dtype=object)
     for language, known in roots().items():
@@ -430,7 +430,7 @@ def seller_names(rng: np.random.Generator, country: NDArray[np.int64]) -> Names:
 
 
 class Catalog(NamedTuple):
-    """Every product there can be."""
+    """Return every product that there can be."""
 
     names: Names
     family: NDArray[np.int64]  # position in FAMILIES

@@ -1,4 +1,4 @@
-"""Purchase histories that are made up: with known co-clusters, like a business, or only as large as a real one."""
+"""Made-up purchases: with known co-clusters, or only as large and as skewed as a real data set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ocular.validation import check_whole, random_generator
 
 
 class Planted(NamedTuple):
-    """A history and the co-clusters that it was made from, in the form of scikit-learn's biclusters."""
+    """Purchases and the co-clusters that they were made from, in the form of scikit-learn's biclusters."""
 
     interactions: Interactions
     rows: Mask  # (n_coclusters, n_users)
@@ -33,7 +33,7 @@ def planted(
     random_state: int = 0,
 ) -> Planted:
     """
-    Overlapping co-clusters: positives with probability `density` inside each, with probability `noise` elsewhere.
+    Plant overlapping co-clusters: positives with probability `density` inside each, with probability `noise` elsewhere.
 
     The co-clusters share out all users and all items, and each then takes further ones at random. `overlap` says how
     many: 0 is a partition, 1 makes every co-cluster twice as large. Or give the sizes: `users_per` and `items_per`.
@@ -52,12 +52,12 @@ def planted(
     rng = random_generator(random_state)
     rows = _memberships(rng, n_users, n_coclusters, users_per, overlap)
     columns = _memberships(rng, n_items, n_coclusters, items_per, overlap)
-    found = [_noise(rng, rows, columns, noise)]
+    pairs = [_noise(rng, rows, columns, noise)]
     for members, bought in zip(rows, columns, strict=True):
         u, i = np.flatnonzero(members), np.flatnonzero(bought)
         cell = draw_cells(rng, len(u) * len(i), density)
-        found.append((u[cell // len(i)], i[cell % len(i)]))
-    users, items = (np.concatenate(side) for side in zip(*found, strict=True))
+        pairs.append((u[cell // len(i)], i[cell % len(i)]))
+    users, items = (np.concatenate(side) for side in zip(*pairs, strict=True))
     return Planted(Interactions.from_pairs(users, items, (n_users, n_items)), rows, columns)
 
 
@@ -86,7 +86,7 @@ def _noise(rng: np.random.Generator, rows: Mask, columns: Mask, share: float) ->
 
 
 def skewed(n_users: int, n_items: int, n_pairs: int, *, random_state: int = 0) -> Interactions:
-    """Exactly `n_pairs` random pairs; the activity of users and the popularity of items follow power laws."""
+    """Return exactly `n_pairs` random pairs; the activity of users and the popularity of items follow power laws."""
     check_whole(n_users, "n_users", 1)
     check_whole(n_items, "n_items", 1)
     check_whole(n_pairs, "n_pairs", 1, max(1, n_users * n_items // 2))
@@ -105,14 +105,14 @@ def skewed(n_users: int, n_items: int, n_pairs: int, *, random_state: int = 0) -
 
 
 def _power_law(n: int, exponent: float) -> Floats:
-    """Weights of mean 1, largest first. The ten added to the rank keep the first few from taking everything."""
+    """Return weights of mean 1, largest first. The ten added to the rank keep the first few from taking everything."""
     weights = ((np.arange(n) + 10.0) ** -exponent).astype(np.float64)
     mean: float = weights.mean()
     return weights / mean
 
 
 def _scale(activity: Floats, popularity: Floats, n_pairs: float) -> float:
-    """The factor that makes so many pairs likely, where a pair occurs with probability 1 - exp(-factor·a·p)."""
+    """Return the factor that makes so many pairs likely, where a pair occurs with probability 1 - exp(-factor·a·p)."""
     (a, n_a), (p, n_p) = _steps(activity), _steps(popularity)
     rates, cells = np.outer(a, p), np.outer(n_a, n_p)
     wanted = min(n_pairs, 0.95 * cells.sum())
@@ -125,7 +125,7 @@ def _scale(activity: Floats, popularity: Floats, n_pairs: float) -> float:
 
 
 def _steps(weights: Floats) -> tuple[Floats, Floats]:
-    """The sorted weights as at most about 500 steps, each with its mean and its length."""
+    """Return the sorted weights as at most about 500 steps, each with its mean and its length."""
     starts = np.unique(np.geomspace(1, len(weights) + 1, 500).astype(np.int64)[:-1]) - 1
     lengths = np.diff(np.append(starts, len(weights))).astype(np.float64)
     return np.add.reduceat(weights, starts) / lengths, lengths

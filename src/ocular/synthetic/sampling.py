@@ -1,4 +1,4 @@
-"""Random draws whose time and memory go with what is drawn, not with what could be."""
+"""Random samples whose time and memory go with their size, not with what could have been chosen."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ DRAWS_AT_ONCE = 4_000_000
 
 
 def draw_cells(rng: np.random.Generator, n_cells: int, share: float) -> Ints:
-    """Which of so many cells are positive, each with the same probability: time and memory go with the positives."""
+    """Choose positive cells out of so many, each with the same probability; ascending."""
     if share == 0:
         return np.empty(0, dtype=np.int64)
-    found = [np.array([-1])]
-    while (last := found[-1][-1]) < n_cells:
+    pieces = [np.array([-1])]
+    while (last := pieces[-1][-1]) < n_cells:
         expected = (n_cells - last) * share
         # the gaps from one positive to the next are geometric
         gaps = rng.geometric(share, int(expected + 4 * np.sqrt(expected)) + 1)
-        found.append(last + np.cumsum(gaps))
-    cells = np.concatenate(found[1:])
+        pieces.append(last + np.cumsum(gaps))
+    cells = np.concatenate(pieces[1:])
     return cells[cells < n_cells]
 
 
 def draw_rows(rng: np.random.Generator, rates: Floats, popularity: Floats) -> tuple[Ints, NDArray[np.int32]]:
-    """Rows of distinct items, ascending: (u, i) occurs with probability 1 - exp(-rates[u]·popularity[i])."""
+    """Choose rows of distinct items, ascending: (u, i) occurs with probability 1 - exp(-rates[u]·popularity[i])."""
     n_items = len(popularity)
     edges = np.cumsum(popularity)
     n_draws = rng.poisson(rates * edges[-1])

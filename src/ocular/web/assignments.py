@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.orm import Session as Transaction
 
 from ocular.data.interactions import Interactions
-from ocular.storage import inert
+from ocular.storage import escape_formula
 from ocular.web.auth import Visitor
 from ocular.web.database import Database
 from ocular.web.errors import RefusedError
@@ -75,7 +75,7 @@ def read_assignments(
                 preview.refuse(lines.line_num, f"expected {len(COLUMNS)} cells, got {len(cells)}")
                 continue
             client, seller = cells[place].strip(), cells[1 - place].strip().casefold()
-            if client not in history.user_rows and inert(client[1:]) == client:
+            if client not in history.user_rows and escape_formula(client[1:]) == client:
                 client = client[1:]  # as our own export marks what a spreadsheet would run
             owner = owners.get(client)
             if client not in history.user_rows or not (admin or owner is None or visitor.in_team(*owner)):

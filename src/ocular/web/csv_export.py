@@ -9,14 +9,14 @@ from itertools import islice
 
 from fastapi.responses import StreamingResponse
 
-from ocular.storage import inert
+from ocular.storage import escape_formula
 
 AT_ONCE = 500  # lines
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[dict[str, object]]) -> Iterator[str]:
     yield "\ufeff" + _lines([columns])  # by this mark Excel knows that it is UTF-8
-    cells = ([inert(row[name]) for name in columns] for row in rows)
+    cells = ([escape_formula(row[name]) for name in columns] for row in rows)
     while some := list(islice(cells, AT_ONCE)):
         yield _lines(some)
 
