@@ -20,8 +20,8 @@ from ocular import plots
 from ocular.cli.search import heat_map_text
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
-from ocular.evaluation.search import Point, Row, SearchResult
-from ocular.evaluation.trial import Bench
+from ocular.evaluation.search import GridPoint, SearchRow, SearchResult
+from ocular.evaluation.trial import TrialRunner
 
 COLUMNS = ("--client", "client", "--product", "product")
 SMALL = ("--coclusters", "2,4", "--regularization", "0.5,300", "--folds", 3, "--at", 10)
@@ -114,7 +114,7 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_line_before_any_fit(
     sales: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], told: str
 ) -> None:
-    monkeypatch.setattr(Bench, "run", lambda *_: pytest.fail("a fit has begun"))
+    monkeypatch.setattr(TrialRunner, "run", lambda *_: pytest.fail("a fit has begun"))
     done = run("search", sales, *COLUMNS, *SMALL, *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: ")
@@ -153,7 +153,7 @@ def result(n: int, *, drop: int | None = None, folds: int = 5) -> SearchResult:
         for r in range(1, n + 1):
             mean = 0.5 - 0.01 * ((K - (n + 1) // 2) ** 2 + (r - (n + 1) // 2) ** 2) ** 1.5 / n
             if (K, r) != (1, drop):
-                rows.append(Row(Point(K, r), mean, 0.004, folds if (K, r) != (1, 1) else 1, 1.0))
+                rows.append(SearchRow(GridPoint(K, r), mean, 0.004, folds if (K, r) != (1, 1) else 1, 1.0))
     return SearchResult("recall", 50, folds, "grid", tuple(rows))
 
 
@@ -198,11 +198,11 @@ def test_the_picture_outlines_what_is_chosen(n: int, theme: str) -> None:
 
 
 def test_the_picture_has_a_panel_for_each_variant() -> None:
-    rows = tuple(Row(Point(2, 1.0, r, b), 0.3, 0.1, 5, 1.0) for r in (False, True) for b in (False, True))
+    rows = tuple(SearchRow(GridPoint(2, 1.0, r, b), 0.3, 0.1, 5, 1.0) for r in (False, True) for b in (False, True))
     figure = plots.plot_search(SearchResult("map", 5, 5, "grid", rows))
     names = [axes.get_title() for axes in figure.axes][:4]
     assert names == ["OCuLaR", "OCuLaR with biases", "R-OCuLaR", "R-OCuLaR with biases"]
-    tols = tuple(Row(Point(2, 1.0, tol=tol), 0.3, 0.1, 5, 1.0) for tol in (1e-4, 1e-3))
+    tols = tuple(SearchRow(GridPoint(2, 1.0, tol=tol), 0.3, 0.1, 5, 1.0) for tol in (1e-4, 1e-3))
     figure = plots.plot_search(SearchResult("map", 5, 5, "grid", tols))
     assert [axes.get_title() for axes in figure.axes][:2] == ["OCuLaR, tol 0.0001", "OCuLaR, tol 0.001"]
     with pytest.raises(ConfigError, match="expected theme"):

@@ -120,10 +120,13 @@ def test_m_larger_than_the_catalogue() -> None:
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=0), "expected M to be whole numbers of at least 1, got 0"),
+        (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=0), "expected M to be a whole number of at least 1, got 0"),
         (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=()), "expected at least one M"),
         (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=2.5), "M"),
-        (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST).mean("auc", 50), "expected a metric of recall, map, ndcg"),
+        (
+            lambda: measure(Fixed([[0]] * 3), TRAIN, TEST).mean("auc", 50),
+            "metric to be one of recall, map, ndcg",
+        ),
         (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST).mean("recall", 20), "expected M of 50, got 20"),
     ],
 )

@@ -106,12 +106,18 @@ def test_a_backtest_asks_for_what_came_after() -> None:
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda m: compare(m, ["svd"]), "expected a model of ocular, r-ocular, .*, got 'svd'"),
+        (lambda m: compare(m, ["svd"]), "expected models to be one of ocular, r-ocular, .*, got 'svd'"),
         (lambda m: compare(m, ["ocular", "ocular"]), "every model once, got ocular, ocular"),
         (lambda m: compare(m, []), "every model once, got none"),
-        (lambda m: compare(m, ["ocular"], tune="train"), "one of none, validation, test, got 'train'"),
-        (lambda m: compare(m, ["ocular"], metric="auc"), "a metric of recall, map, ndcg, precision, got 'auc'"),
-        (lambda m: compare(m, ["ocular"], instances=0), "at least 1 instances, got 0"),
+        (
+            lambda m: compare(m, ["ocular"], tune="train"),
+            "tune to be one of none, validation, test, got 'train'",
+        ),
+        (
+            lambda m: compare(m, ["ocular"], metric="auc"),
+            "metric to be one of recall, map, ndcg, precision, got 'auc'",
+        ),
+        (lambda m: compare(m, ["ocular"], instances=0), "expected instances to be a whole number of at least 1, got 0"),
         (lambda m: compare(m, [Method("ocular", [{"n_coclusters": 0}])]), "n_coclusters"),
         (lambda m: compare(m, [Method("popularity", [{"depth": 3}])]), "parameters of popularity"),
         (lambda _: Method("ocular", []), "at least one setting of ocular"),
