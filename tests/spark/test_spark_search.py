@@ -81,6 +81,8 @@ def test_a_point_that_fails_is_told_when_all_others_are_measured(
 
     monkeypatch.setattr(trial.TrialRunner, "run", run)
     results = tmp_path / "search.jsonl"
-    with pytest.raises(FitError, match=r"2 of 4 fits failed, the first with GridPoint\(n_coclusters=4.*finite objective"):
+    with pytest.raises(
+        FitError, match=r"2 of 4 fits failed, the first with GridPoint\(n_coclusters=4.*finite objective"
+    ):
         search_locally(sales, Grid([4, 8], [3.0]), folds=2, M=10, results=results)
     assert len(results.read_text().splitlines()) == 1 + 2

@@ -172,13 +172,13 @@ def _compare(
 ) -> Comparison:
     cutoffs = (M,) if isinstance(M, int) else tuple(M)
     by_name = Method if tune == "none" else Method.tunable
-    methods = [by_name(method) if isinstance(method, str) else method for method in methods]
-    _check(methods, tune, metric, random_state, interactions.shape)
+    chosen = [by_name(method) if isinstance(method, str) else method for method in methods]
+    _check(chosen, tune, metric, random_state, interactions.shape)
     results: dict[str, Result] = {}
-    needs_validation = tune == "validation" and any(len(method.settings) > 1 for method in methods)
+    needs_validation = tune == "validation" and any(len(method.settings) > 1 for method in chosen)
     for number, (train, test) in enumerate(splits):
         choice = validation(train, test) if number == 0 and needs_validation else Split(train, test)
-        for method in methods:
+        for method in chosen:
             if number == 0:
                 parameters = _tune(method, choice, tune, metric, cutoffs[0], random_state, report)
                 results[method.name] = Result(method.name, parameters, [], [])

@@ -151,8 +151,8 @@ class TrialRunner:
             write_file(keep, partial(np.savez, users=users, items=items))
         M, metric = self.settings.M, self.settings.metric
         values = measure(model, train, test, M, n_threads=1).per_user[metric][:, 0]
-        error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-        return TrialScore(float(values.mean()), error, time.perf_counter() - begun)
+        standard_error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+        return TrialScore(float(values.mean()), standard_error, time.perf_counter() - begun)
 
     def _make_split(self, fold: int) -> Split:
         folds, random_state = self.settings.folds, self.settings.random_state
