@@ -318,6 +318,47 @@ def test_grid_search_of_scikit_learn(bought: np.ndarray) -> None:
     assert found.best_score_ > 0.8
 
 
+def test_the_scorer_works_as_it_stands_and_with_options(bought: np.ndarray) -> None:
+    estimator, grid = OCuLaR(random_state=0, n_threads=1), {"n_coclusters": [4], "regularization": [0.5]}
+    model = OCuLaR(4, 0.5, random_state=0).fit(bought[:40])
+    scores = {}
+    for name, scorer in (("plain", recall_scorer), ("options", recall_scorer(M=3, metric="map"))):
+        found = GridSearchCV(estimator, grid, scoring=scorer, cv=KFold(2), error_score="raise").fit(bought)
+        scores[name] = found.best_score_
+        assert 0 < scorer(model, bought[40:], None) <= 1
+    assert scores["plain"] > scores["options"]
+    assert recall_scorer.M == 50  # options make a new one
+    with pytest.raises(ConfigError, match=r"scoring=recall_scorer\(M=20\)"):
+        recall_scorer(20)
+
+
+def test_grid_search_on_interactions_says_what_to_do(interactions: Interactions) -> None:
+    search_cv = GridSearchCV(OCuLaR(), {"n_coclusters": [2]}, scoring=recall_scorer, cv=KFold(2))
+    with pytest.raises(
+        DataError, match=r"expected a matrix, got Interactions; pass interactions.to_matrix\(\)"
+    ) as refused:
+        search_cv.fit(interactions)
+    assert "ocular.search" in str(refused.value)
+
+
+def test_results_print_short_and_give_frames(interactions: Interactions) -> None:
+    found = search(interactions, {"n_coclusters": [2, 4], "regularization": [0.5, 300]}, M=10, folds=2)
+    best = found.best
+    assert repr(found) == (
+        f"SearchResult(4 grid points; best recall@10 {best.mean:.4f} with n_coclusters=4, regularization=0.5)"
+    )
+    assert found.best_params_ == {
+        "n_coclusters": 4, "regularization": 0.5, "relative": False, "bias": False, "tol": 1e-4,
+    }  # fmt: skip
+    assert OCuLaR(**found.best_params_).n_coclusters == 4
+    frame = found.to_frame()
+    assert frame["recall@10"].to_list() == [row.mean for row in found.rows]
+    assert frame["choice"].to_list() == [row["choice"] for row in found.table()]
+    page = found._repr_html_()
+    assert page.count("<tr") == 1 + 4
+    assert "interpretable" in page
+
+
 def test_the_scorer_hides_purchases_of_clients_the_model_has_not_seen(bought: np.ndarray) -> None:
     model = OCuLaR(4, 0.5, random_state=0).fit(bought[:40])
     unseen = Interactions.from_matrix(bought[40:])
