@@ -18,8 +18,8 @@ from ocular.synthetic import planted
 
 METHODS: dict[str, Callable[[Interactions], Any]] = {
     "greedy": modularity,
-    "louvain": lambda history: modularity(history, method="louvain", random_state=1),
-    "BIGCLAM": lambda history: bigclam(history, 2),
+    "louvain": lambda interactions: modularity(interactions, method="louvain", random_state=1),
+    "BIGCLAM": lambda interactions: bigclam(interactions, 2),
 }
 
 
@@ -67,16 +67,16 @@ def test_likelihood_is_its_definition() -> None:
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_likelihood_never_falls(noise: float) -> None:
     graph = purchase_graph(planted(60, 40, 4, noise=noise, random_state=0).interactions)
-    F, history = bigclam_factors(graph, 4, max_iter=60, tol=0)
-    assert np.diff(history).min() >= -1e-9 * abs(history[0])
-    assert history[-1] > history[0] + 100
-    assert history[-1] == log_likelihood(graph, F)
+    F, likelihoods = bigclam_factors(graph, 4, max_iter=60, tol=0)
+    assert np.diff(likelihoods).min() >= -1e-9 * abs(likelihoods[0])
+    assert likelihoods[-1] > likelihoods[0] + 100
+    assert likelihoods[-1] == log_likelihood(graph, F)
     assert (F >= 0).all()
 
 
 def test_bigclam_is_reproducible() -> None:
-    history = planted(40, 30, 3, noise=0.05, random_state=0).interactions
-    first, again, other = (bigclam_factors(purchase_graph(history), 3, random_state=seed)[0] for seed in (1, 1, 2))
+    interactions = planted(40, 30, 3, noise=0.05, random_state=0).interactions
+    first, again, other = (bigclam_factors(purchase_graph(interactions), 3, random_state=seed)[0] for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
 
@@ -91,11 +91,14 @@ def test_more_communities_than_neighbourhoods() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda h: modularity(h, method="walk"), "expected method to be 'greedy' or 'louvain', got 'walk'"),
+        (lambda h: modularity(h, method="walk"), "expected method to be one of greedy, louvain, got 'walk'"),
         (lambda h: bigclam(h, 0), "expected n_communities to be a whole number of at least 1, got 0"),
         (lambda h: bigclam(h, 2, max_iter=0), "expected max_iter to be a whole number of at least 1, got 0"),
         (lambda h: bigclam(h, 2, random_state=-1), "expected random_state to be a whole number of at least 0, got -1"),
-        (lambda h: bigclam_factors(purchase_graph(h), 2, tol=float("nan")), "expected tol of at least 0, got nan; "),
+        (
+            lambda h: bigclam_factors(purchase_graph(h), 2, tol=float("nan")),
+            "expected tol to be a number of at least 0, got nan",
+        ),
     ],
 )
 def test_bad_arguments(call: Callable[[Interactions], Any], message: str) -> None:

@@ -54,7 +54,7 @@ def defined(R: np.ndarray, k: int) -> np.ndarray:
 
 @pytest.mark.parametrize("k", [1, 4, 100])
 def test_scores_are_their_definition(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "CELLS", 70)  # blocks of a few rows
+    monkeypatch.setattr(base, "MAX_CELLS", 70)  # blocks of a few rows
     R = random_matrix(30, 20)
     R[7] = 0
     users, items = UserKNN(k).fit(R), ItemKNN(k).fit(R)
@@ -103,10 +103,10 @@ def test_sentences() -> None:
     assert users.explain(0, 2).text() == "saw is recommended to Ada because similar clients (Bob and Cyd) bought it."
     assert users.explain(2, 0).neighbours == (1, 0)
     assert UserKNN(k=1).fit(NAMED).explain(0, 2).text().endswith("because a similar client (Bob) bought it.")
-    assert users.explain(0, 3).text() == "Nothing speaks for oar: no client similar to Ada bought it."
+    assert users.explain(0, 3).text() == "There is no reason for oar: no client similar to Ada bought it."
     assert users.explain(0, 1).text().startswith("nut, which Ada has already, scores 1.32 because similar clients")
     assert items.explain(0, 2).text() == "saw is recommended to Ada because the client has nut and bolt."
-    assert items.explain(0, 3).text() == "Nothing speaks for oar: Ada has no product similar to it."
+    assert items.explain(0, 3).text() == "There is no reason for oar: Ada has no product similar to it."
     numbered = np.array(SHOP)
     assert UserKNN().fit(numbered).explain(0, 2).text() == (
         "Item 2 is recommended to Client 0 because similar clients (Clients 1-2) bought it."

@@ -39,7 +39,7 @@ every = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.fixture(scope="module")
-def history(bought: np.ndarray) -> Interactions:
+def interactions(bought: np.ndarray) -> Interactions:
     """The market and somebody who has bought nothing and something that nobody has bought."""
     return Interactions.from_matrix(
         np.pad(bought, ((0, 1), (0, 1))),
@@ -49,12 +49,12 @@ def history(bought: np.ndarray) -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def fitted(history: Interactions) -> dict[str, Any]:
-    return {name: clone(model).fit(history) for name, model in MODELS.items()}
+def fitted(interactions: Interactions) -> dict[str, Any]:
+    return {name: clone(model).fit(interactions) for name, model in MODELS.items()}
 
 
-def by_popularity(history: Interactions) -> list[int]:
-    return sorted(range(history.n_items), key=lambda i: (-history.by_item.degrees[i], i))
+def by_popularity(interactions: Interactions) -> list[int]:
+    return sorted(range(interactions.n_items), key=lambda i: (-interactions.by_item.degrees[i], i))
 
 
 def test_every_baseline_is_under_the_contract() -> None:
@@ -86,15 +86,15 @@ def test_one_user_is_a_row_of_many(fitted: dict[str, Any], name: str, monkeypatc
         alone, values = model.recommend(u, N=7)
         np.testing.assert_array_equal(alone, ids)
         np.testing.assert_allclose(values, scores, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(base, "CELLS", 5 * N_ITEMS)  # blocks of five users
+    monkeypatch.setattr(base, "MAX_CELLS", 5 * N_ITEMS)  # blocks of five users
     np.testing.assert_array_equal(model.recommend(users, N=7)[0], many)
 
 
 @every
-def test_missing_places_are_marked(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+def test_missing_places_are_marked(fitted: dict[str, Any], interactions: Interactions, name: str) -> None:
     ids, scores = fitted[name].recommend([0, 1], N=N_ITEMS + 9)
     for u in (0, 1):
-        left = np.setdiff1d(np.arange(N_ITEMS), history.by_user[u])
+        left = np.setdiff1d(np.arange(N_ITEMS), interactions.by_user[u])
         assert sorted(ids[u, : len(left)]) == left.tolist()
         assert np.isfinite(scores[u, : len(left)]).all()
         assert (ids[u, len(left) :] == -1).all()
@@ -109,22 +109,22 @@ def test_everything_without_the_filter(fitted: dict[str, Any], name: str) -> Non
 
 
 @every
-def test_items_and_filter_items(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+def test_items_and_filter_items(fitted: dict[str, Any], interactions: Interactions, name: str) -> None:
     order = [i for i in fitted[name].recommend(5, N=N_ITEMS)[0].tolist() if i >= 0]
     assert fitted[name].recommend(5, N=3, filter_items=order[:2])[0].tolist() == order[2:5]
     some = order[1::2]
     assert fitted[name].recommend(5, N=len(some) + 1, items=some)[0].tolist() == [*some, -1]
-    ids, scores = fitted[name].recommend(5, N=2, items=history.by_user[5])
+    ids, scores = fitted[name].recommend(5, N=2, items=interactions.by_user[5])
     assert ids.tolist() == [-1, -1]
     assert np.isnan(scores).all()
 
 
 @every
-def test_rows_of_user_items(fitted: dict[str, Any], history: Interactions, name: str) -> None:
+def test_rows_of_user_items(fitted: dict[str, Any], interactions: Interactions, name: str) -> None:
     """A row for each id, or one for every fitted user; no other number."""
-    model, X = fitted[name], history.to_matrix()
+    model, X = fitted[name], interactions.to_matrix()
     expected = model.recommend([9, 4], N=5)
-    for rows in (X[[9, 4]], sp.csr_matrix(X[[9, 4]]), X[[9, 4]].toarray(), X, history):
+    for rows in (X[[9, 4]], sp.csr_matrix(X[[9, 4]]), X[[9, 4]].toarray(), X, interactions):
         ids, scores = model.recommend([9, 4], rows, N=5)
         np.testing.assert_array_equal(ids, expected[0])
         np.testing.assert_array_equal(scores, expected[1])
@@ -160,10 +160,10 @@ def test_only_zeros_and_ones_are_fitted(name: str) -> None:
 
 @every
 def test_the_same_again_and_without_names(
-    fitted: dict[str, Any], history: Interactions, name: str, capfd: pytest.CaptureFixture[str]
+    fitted: dict[str, Any], interactions: Interactions, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     expected = fitted[name].recommend(np.arange(N_USERS))
-    for X in (history, history.to_matrix(), history.to_matrix().toarray()):
+    for X in (interactions, interactions.to_matrix(), interactions.to_matrix().toarray()):
         model = clone(fitted[name])
         assert not hasattr(model, "interactions_")
         assert model.get_params() == MODELS[name].get_params()
@@ -171,13 +171,15 @@ def test_the_same_again_and_without_names(
         ids, scores = model.recommend(np.arange(N_USERS))
         np.testing.assert_array_equal(ids, expected[0])
         np.testing.assert_array_equal(scores, expected[1])
-    assert fitted[name].interactions_ is history
+    assert fitted[name].interactions_ is interactions
     assert capfd.readouterr() == ("", "")  # no progress bars
 
 
 @every
-def test_a_user_without_history_gets_popular_items(fitted: dict[str, Any], history: Interactions, name: str) -> None:
-    assert fitted[name].recommend(NEWCOMER, N=N_ITEMS)[0].tolist() == by_popularity(history)
+def test_a_user_without_purchases_gets_bestsellers(
+    fitted: dict[str, Any], interactions: Interactions, name: str
+) -> None:
+    assert fitted[name].recommend(NEWCOMER, N=N_ITEMS)[0].tolist() == by_popularity(interactions)
 
 
 @every
@@ -257,23 +259,23 @@ def test_parameters_are_checked_by_fit(model: Baseline) -> None:
 # --------------------------------------------------------------------------------------------------- popularity
 
 
-def test_popularity_counts(fitted: dict[str, Any], history: Interactions) -> None:
+def test_popularity_counts(fitted: dict[str, Any], interactions: Interactions) -> None:
     ids, scores = fitted["popularity"].recommend(NEWCOMER, N=N_ITEMS)
-    np.testing.assert_array_equal(scores, history.by_item.degrees[ids])
+    np.testing.assert_array_equal(scores, interactions.by_item.degrees[ids])
 
 
 # --------------------------------------------------------------------------------------------------------- EASE
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_ease_is_its_closed_form(history: Interactions, double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "CELLS", 7 * N_ITEMS)  # several blocks, the last one smaller
+def test_ease_is_its_closed_form(interactions: Interactions, double: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MAX_CELLS", 7 * N_ITEMS)  # several blocks, the last one smaller
     if not double:
-        monkeypatch.setattr(ease, "DOUBLE_ITEMS", 0)
-    X = history.to_matrix().toarray().astype(np.float64)
+        monkeypatch.setattr(ease, "MAX_DOUBLE_ITEMS", 0)
+    X = interactions.to_matrix().toarray().astype(np.float64)
     P = np.linalg.inv(X.T @ X + 3.0 * np.eye(N_ITEMS))
     B = np.eye(N_ITEMS) - P / np.diag(P)
-    model = EASE(regularization=3.0).fit(history)
+    model = EASE(regularization=3.0).fit(interactions)
     assert model.weights_.dtype == np.float32
     np.testing.assert_allclose(model.weights_, B, atol=1e-6 if double else 1e-4)
     assert (np.diag(model.weights_) == 0).all()
@@ -282,7 +284,9 @@ def test_ease_is_its_closed_form(history: Interactions, double: bool, monkeypatc
 
 
 def test_ease_refuses_what_does_not_fit_into_memory() -> None:
-    with pytest.raises(ConfigError, match=r"at most 30,000 items, got 40,000, whose weights take 6\.4 GB of memory"):
+    with pytest.raises(
+        ConfigError, match=r"at most 30,000 items for EASE, got 40,000, whose weights take 6\.4 GB of memory"
+    ):
         EASE().fit(sp.csr_array(([1], ([0], [0])), shape=(2, 40_000)))
 
 
@@ -304,25 +308,25 @@ def loss_of_paper(model: WALS, X: np.ndarray, b: float, regularization: float) -
     )
 
 
-def test_wals_minimises_the_loss_of_the_paper(history: Interactions) -> None:
-    X, b, regularization = history.to_matrix().toarray(), 0.1, 0.2
+def test_wals_minimises_the_loss_of_the_paper(interactions: Interactions) -> None:
+    X, b, regularization = interactions.to_matrix().toarray(), 0.1, 0.2
     losses = [
         loss_of_paper(
-            WALS.weighing_unknowns(b, regularization, factors=6, iterations=n).fit(history), X, b, regularization
+            WALS.weighing_unknowns(b, regularization, factors=6, iterations=n).fit(interactions), X, b, regularization
         )
         for n in (1, 2, 4, 8, 16)
     ]
     assert all(later < earlier for earlier, later in pairwise(losses))
-    model = WALS.weighing_unknowns(b, regularization, factors=6, iterations=60).fit(history)
+    model = WALS.weighing_unknowns(b, regularization, factors=6, iterations=60).fit(interactions)
     for alpha, weight in ((1 / b, regularization), (1 / b, regularization * 4 / b), (3 / b, regularization / b)):
-        other = WALS(factors=6, alpha=alpha, regularization=weight, iterations=60).fit(history)
+        other = WALS(factors=6, alpha=alpha, regularization=weight, iterations=60).fit(interactions)
         assert loss_of_paper(other, X, b, regularization) > 1.001 * loss_of_paper(model, X, b, regularization)
 
 
-def test_wals_solves_for_somebody_new(history: Interactions) -> None:
+def test_wals_solves_for_somebody_new(interactions: Interactions) -> None:
     """The row's own least squares problem, in the weights of the paper."""
     b, regularization = 0.1, 0.2
-    model = WALS.weighing_unknowns(b, regularization, factors=6).fit(history)
+    model = WALS.weighing_unknowns(b, regularization, factors=6).fit(interactions)
     row = np.zeros(N_ITEMS)
     row[[1, 5, 11]] = 1
     Y = model.item_factors_.astype(np.float64)
@@ -332,29 +336,29 @@ def test_wals_solves_for_somebody_new(history: Interactions) -> None:
     np.testing.assert_allclose(scores, Y[ids] @ f_u, rtol=1e-3, atol=1e-5)
 
 
-def test_wals_is_implicit(history: Interactions) -> None:
+def test_wals_is_implicit(interactions: Interactions) -> None:
     from implicit.cpu.als import AlternatingLeastSquares
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, "blas"):
         theirs = AlternatingLeastSquares(factors=6, alpha=100.0, regularization=1.0, random_state=0)
-        theirs.fit(sp.csr_matrix(history.to_matrix()), show_progress=False)
+        theirs.fit(sp.csr_matrix(interactions.to_matrix()), show_progress=False)
     for n_threads in (None, 1, 2):
-        ours = WALS.weighing_unknowns(0.01, 0.01, factors=6, n_threads=n_threads).fit(history)
+        ours = WALS.weighing_unknowns(0.01, 0.01, factors=6, n_threads=n_threads).fit(interactions)
         np.testing.assert_array_equal(ours.user_factors_, theirs.user_factors)
         np.testing.assert_array_equal(ours.item_factors_, theirs.item_factors)
 
 
 def test_bpr_refuses_somebody_new(fitted: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="got 1 others: BPR knows no new users; fit again, or use wals"):
+    with pytest.raises(DataError, match="got 1 others: BPR has no factors for new users; fit again, or use wals"):
         fitted["bpr"].recommend(
             [0, 1], np.vstack([fitted["bpr"].interactions_.to_matrix()[[0]].toarray(), np.eye(1, 41)])
         )
 
 
-def test_factors_that_leave_the_numbers(history: Interactions) -> None:
+def test_factors_that_leave_the_numbers(interactions: Interactions) -> None:
     with pytest.raises(FitError, match="expected finite factors"):
-        BPR(factors=4, learning_rate=1e30).fit(history)
+        BPR(factors=4, learning_rate=1e30).fit(interactions)
 
 
 @pytest.mark.parametrize("model", [WALS(), BPR()], ids=repr)

@@ -34,8 +34,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run("fit", place / "purchases.parquet", *COLUMNS, *OPTIONS, "--regularization", 1, "-o", place / "model")
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"checked on 25% of the purchases, held out from a second fit: [\d,]+ of [\d,]+ recommendations were bought, "
-        r"calibration error 0\.\d{3}, 0\.\d{3} with hit rates",
+        r"Back-test on a held-out 25%: [\d,]+ of [\d,]+ recommendations were bought "
+        r"\(calibration error 0\.\d{3}; 0\.\d{3} after calibration\)",
         done.stdout,
     )
     return place
@@ -110,7 +110,7 @@ def test_explain_without_a_reason_says_so(tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("client,product\na,x\na,y\nb,x\nb,y\nc,z\n")
     fit = ("fit", tmp_path / "sales.csv", *COLUMNS, "--coclusters", 2, "--regularization", 0.1, "-o", tmp_path / "m")
     done = run(*fit)
-    assert "note: no hit rates for confidences (expected at least 100 recommendations" in done.stderr
+    assert "note: no hit rates (expected at least 100 recommendations" in done.stderr
     assert done.stderr.count("hit rates") == 1
     assert done.returncode == 0
     assert shown("explain", tmp_path / "m", "--client", "c") == "The model has no reason to recommend anything to c.\n"
@@ -139,6 +139,8 @@ def test_recommend_has_hit_rates_and_prices(place: Path, model: ocular.OCuLaR, c
     for row, each in zip(rows, found, strict=True):
         assert each.observed is not None
         assert row["hit_rate"] == pytest.approx(each.observed.rate, abs=5e-5)
+        assert row["chance"] == pytest.approx(each.chance, abs=5e-5)
+        assert row["value"] == pytest.approx(each.value, abs=0.005)
         assert each.price is not None
         assert (row["price"], row["price_low"], row["price_high"]) == (
             each.price.median,
@@ -146,7 +148,7 @@ def test_recommend_has_hit_rates_and_prices(place: Path, model: ocular.OCuLaR, c
             each.price.high,
         )
     assert shown("recommend", place / "model", "--client", client).split()[:5] == [
-        "client", "rank", "product", "confidence", "hit_rate",
+        "client", "rank", "product", "confidence", "chance",
     ]  # fmt: skip
 
 
@@ -241,7 +243,7 @@ def test_html_of_one_cocluster_is_no_plain_table(place: Path, model: ocular.OCuL
         (("coclusters", "MODEL", "--number", -1), "no co-cluster -1"),
         (
             ("evaluate", "SOURCE", *COLUMNS, "--models", "ocular,als"),
-            "expected a model of ocular, r-ocular, user-knn",
+            "expected --models to be one of ocular, r-ocular, user-knn",
         ),
         (("evaluate", "NOWHERE.csv", *COLUMNS), "NOWHERE.csv"),
         (("evaluate", "SOURCE", "--client", "clnt", "--product", "product"), "no column named 'clnt'"),

@@ -20,8 +20,8 @@ from ocular import plots
 from ocular.cli.search import heat_map_text
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
-from ocular.evaluation.search import Point, Row, SearchResult
-from ocular.evaluation.trial import Bench
+from ocular.evaluation.search import GridPoint, SearchResult, SearchRow
+from ocular.evaluation.trial import TrialRunner
 
 COLUMNS = ("--client", "client", "--product", "product")
 SMALL = ("--coclusters", "2,4", "--regularization", "0.5,300", "--folds", 3, "--at", 10)
@@ -97,15 +97,15 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
         (("--coclusters", "4,0"), "expected --coclusters to be a whole number of at least 1, got 0"),
         (
             ("--regularization", "1,-1"),
-            "expected --regularization to be a number of at least 0, at most 1e12, got -1.0",
+            "expected --regularization to be a number from 0 to 1e+12, got -1.0",
         ),
         (("--tol", "-1"), "expected --tol to be a number of at least 0, got -1.0"),
-        (("--metric", "auc"), "expected a metric of recall, map, ndcg, precision, got 'auc'"),
-        (("--strategy", "bayes"), "expected a strategy of grid, random, halving, got 'bayes'"),
-        (("--strategy", "random"), "expected a number of points to draw with the strategy random, got None"),
-        (("--folds", 0), "expected folds to be a whole number of at least 1, got 0"),
-        (("--at", 0), "expected M to be a whole number of at least 1, got 0"),
-        (("--jobs", 0), "expected the number of jobs to be a whole number of at least 1, got 0"),
+        (("--metric", "auc"), "expected --metric to be one of recall, map, ndcg, precision, got 'auc'"),
+        (("--strategy", "bayes"), "expected --strategy to be one of grid, random, halving, got 'bayes'"),
+        (("--strategy", "random"), "expected --points with the strategy random, got None"),
+        (("--folds", 0), "expected --folds to be a whole number of at least 1, got 0"),
+        (("--at", 0), "expected --at to be a whole number of at least 1, got 0"),
+        (("--jobs", 0), "expected --jobs to be a whole number of at least 1, got 0"),
         (("--plot", "search.gif"), "expected a file name that ends in .png, .svg or .pdf, got 'search.gif'"),
         (("--refit", "."), "expected a new folder or an older model, got . with other content; choose another name"),
         (("--results", __file__), "is not a results file of a search; choose another file"),
@@ -114,7 +114,7 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
 def test_bad_input_is_one_line_before_any_fit(
     sales: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], told: str
 ) -> None:
-    monkeypatch.setattr(Bench, "run", lambda *_: pytest.fail("a fit has begun"))
+    monkeypatch.setattr(TrialRunner, "run", lambda *_: pytest.fail("a fit has begun"))
     done = run("search", sales, *COLUMNS, *SMALL, *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: ")
@@ -133,9 +133,9 @@ def test_ctrl_c_says_how_to_go_on(sales: Path, tmp_path: Path, jobs: int) -> Non
     wait_for(lambda: results.exists() and len(results.read_text().splitlines()) > 1, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert out == ""
-    assert f"note: stopped; the same command goes on from {results}" in err
+    assert err.splitlines()[-1] == f"Interrupted: the search is not finished; the same command goes on from {results}"
     assert "Traceback" not in err
     for line in results.read_text().splitlines():
         json.loads(line)
@@ -153,7 +153,7 @@ def result(n: int, *, drop: int | None = None, folds: int = 5) -> SearchResult:
         for r in range(1, n + 1):
             mean = 0.5 - 0.01 * ((K - (n + 1) // 2) ** 2 + (r - (n + 1) // 2) ** 2) ** 1.5 / n
             if (K, r) != (1, drop):
-                rows.append(Row(Point(K, r), mean, 0.004, folds if (K, r) != (1, 1) else 1, 1.0))
+                rows.append(SearchRow(GridPoint(K, r), mean, 0.004, folds if (K, r) != (1, 1) else 1, 1.0))
     return SearchResult("recall", 50, folds, "grid", tuple(rows))
 
 
@@ -198,11 +198,11 @@ def test_the_picture_outlines_what_is_chosen(n: int, theme: str) -> None:
 
 
 def test_the_picture_has_a_panel_for_each_variant() -> None:
-    rows = tuple(Row(Point(2, 1.0, r, b), 0.3, 0.1, 5, 1.0) for r in (False, True) for b in (False, True))
+    rows = tuple(SearchRow(GridPoint(2, 1.0, r, b), 0.3, 0.1, 5, 1.0) for r in (False, True) for b in (False, True))
     figure = plots.plot_search(SearchResult("map", 5, 5, "grid", rows))
     names = [axes.get_title() for axes in figure.axes][:4]
     assert names == ["OCuLaR", "OCuLaR with biases", "R-OCuLaR", "R-OCuLaR with biases"]
-    tols = tuple(Row(Point(2, 1.0, tol=tol), 0.3, 0.1, 5, 1.0) for tol in (1e-4, 1e-3))
+    tols = tuple(SearchRow(GridPoint(2, 1.0, tol=tol), 0.3, 0.1, 5, 1.0) for tol in (1e-4, 1e-3))
     figure = plots.plot_search(SearchResult("map", 5, 5, "grid", tols))
     assert [axes.get_title() for axes in figure.axes][:2] == ["OCuLaR, tol 0.0001", "OCuLaR, tol 0.001"]
     with pytest.raises(ConfigError, match="expected theme"):

@@ -120,13 +120,33 @@ def test_m_larger_than_the_catalogue() -> None:
 @pytest.mark.parametrize(
     ("ask", "says"),
     [
-        (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=0), "expected M to be whole numbers of at least 1, got 0"),
+        (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=0), "expected M to be a whole number of at least 1, got 0"),
         (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=()), "expected at least one M"),
         (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST, M=2.5), "M"),
-        (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST).mean("auc", 50), "expected a metric of recall, map, ndcg"),
+        (
+            lambda: measure(Fixed([[0]] * 3), TRAIN, TEST).mean("auc", 50),
+            "metric to be one of recall, map, ndcg",
+        ),
         (lambda: measure(Fixed([[0]] * 3), TRAIN, TEST).mean("recall", 20), "expected M of 50, got 20"),
     ],
 )
 def test_bad_questions(ask: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         ask()
+
+
+def test_scores_print_short_and_give_frames() -> None:
+    scores = measure(Fixed([[3, 2, 1, 4], [4, 2, 1, 3], [1, 2, 3, 4]]), TRAIN, TEST, M=(1, 4))
+    assert repr(scores) == "Scores(recall@4 0.8333, map@4 0.5278, ndcg@4 0.6674, precision@4 0.3750; 2 users)"
+    frame = scores.to_frame()
+    assert frame["M"].to_list() == [1, 4]
+    assert frame["recall"].to_list() == [scores.mean("recall", 1), scores.mean("recall", 4)]
+    assert "2 users; 1 without held-out items" in scores._repr_html_()
+
+
+def test_matrices_are_taken_as_fit_takes_them() -> None:
+    model = Fixed([[3, 2, 1, 4], [4, 2, 1, 3], [1, 2, 3, 4]])
+    dense, sparse = TRAIN.to_matrix().toarray(), csr_matrix(TEST.to_matrix())
+    assert measure(model, dense, sparse, 4).to_dict() == measure(model, TRAIN, TEST, 4).to_dict()
+    with pytest.raises(DataError, match=r"the same users and items, got \(3, 6\) and \(3, 5\)"):
+        measure(model, TRAIN, np.ones((3, 5)))

@@ -72,15 +72,17 @@ def test_a_point_that_fails_is_told_when_all_others_are_measured(
     sales: Interactions, monkeypatch: Any, tmp_path: Path
 ) -> None:
     """On one machine, where a test can make a fit fail; the rule is the same."""
-    real = trial.Bench.run
+    real = trial.TrialRunner.run
 
     def run(self: Any, task: Any, *places: Any) -> Any:
         if task.point.n_coclusters == 4:
             raise FitError("expected a finite objective")
         return real(self, task, *places)
 
-    monkeypatch.setattr(trial.Bench, "run", run)
+    monkeypatch.setattr(trial.TrialRunner, "run", run)
     results = tmp_path / "search.jsonl"
-    with pytest.raises(FitError, match=r"2 of 4 fits failed, the first with Point\(n_coclusters=4.*finite objective"):
+    with pytest.raises(
+        FitError, match=r"2 of 4 fits failed, the first with GridPoint\(n_coclusters=4.*finite objective"
+    ):
         search_locally(sales, Grid([4, 8], [3.0]), folds=2, M=10, results=results)
     assert len(results.read_text().splitlines()) == 1 + 2

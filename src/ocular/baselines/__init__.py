@@ -1,6 +1,6 @@
 """
-What people use instead, under the same measure: recommenders with OCuLaR's `fit` and `recommend`, by name in
-`BASELINES`, and the communities of the purchase graph in `communities`.
+Other methods to compare with: recommenders with OCuLaR's `fit` and `recommend`, by name in `BASELINES`, and the
+communities of the purchase graph in `communities`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _HOMES = {
     "ease": ("ease", "EASE"),
     "popularity": ("popularity", "Popularity"),
 }
-NAMES = tuple(_HOMES)  # on the command line; nothing heavy is imported for them
+NAMES = tuple(_HOMES)  # as on the command line; reading them imports nothing heavy
 
 
 def __getattr__(name: str) -> Any:
     if name == "BASELINES":
-        found = {key: getattr(import_module(f"{__name__}.{file}"), kind) for key, (file, kind) in _HOMES.items()}
-        globals()["BASELINES"] = found
-        return found
+        classes = {key: getattr(import_module(f"{__name__}.{file}"), name) for key, (file, name) in _HOMES.items()}
+        globals()["BASELINES"] = classes
+        return classes
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

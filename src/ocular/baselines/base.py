@@ -16,7 +16,7 @@ from ocular.data.matrices import as_interactions, check_positives, owned_rows, r
 from ocular.errors import DataError
 from ocular.validation import allowed_mask, check_ids, check_n
 
-CELLS = 1_500_000  # of a block: scores, their order and a sparse product in between stay below 64 MB
+MAX_CELLS = 1_500_000  # of a block: scores, their order and a sparse product in between stay below 64 MB
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
@@ -24,7 +24,9 @@ Scores = NDArray[np.float32]
 
 class Baseline(ABC, BaseEstimator):  # type: ignore[misc]
     """
-    A recommender of items to users. A subclass learns in `_fit` and scores blocks of users in `_scores`.
+    A recommender of items to users.
+
+    A subclass refuses what it cannot fit in `check`, learns in `_fit` and scores blocks of users in `_scores`.
 
     Attributes
     ----------
@@ -35,11 +37,15 @@ class Baseline(ABC, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  scikit-learn's signature
         """Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1."""
         interactions = check_positives(as_interactions(X))
+        self.check(interactions.shape)
         self._fit(interactions.to_matrix())
         self.interactions_ = interactions
         # items by falling popularity: among equal scores the more popular one then simply comes first
         self._order = np.argsort(-interactions.by_item.degrees, kind="stable").astype(np.int32)
         return self
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Raise where a fit to users × items of this shape could not run: its parameters, its packages, its memory."""
 
     def recommend(
         self,
@@ -51,12 +57,12 @@ class Baseline(ABC, BaseEstimator):  # type: ignore[misc]
         items: ArrayLike | None = None,
     ) -> tuple[Ids, Scores]:
         """
-        The N items of the largest score of a user (1-D) or of many users (2-D): (ids, scores), best first.
+        Return (ids, scores) of the N best items for a user (1-D) or for many users (2-D), best first.
 
         `user_items` holds what the users have, by default what was fitted: a row for each id of `userid`, or one for
-        every fitted user. A row that is not the fitted one of its id is scored as that of somebody new. `items`
-        restricts the choice, `filter_items` leaves some out. Where fewer than N items are left, ids are −1 and scores
-        nan. Items of equal score come by popularity.
+        every fitted user. A row other than the fitted one of its id is scored as a new user. `items` restricts the
+        choice, `filter_items` leaves some out. Where fewer than N items are left, ids are −1 and scores nan. Items of
+        equal score come by popularity.
         """
         check_is_fitted(self)
         check_n(N)
@@ -85,32 +91,32 @@ class Baseline(ABC, BaseEstimator):  # type: ignore[misc]
 
     @abstractmethod
     def _fit(self, matrix: sp.csr_array) -> None:
-        """Learn from users × items, float32 ones."""
+        """Learn from a matrix of users × items whose entries are float32 ones."""
 
     @abstractmethod
     def _scores(self, rows: sp.csr_array, users: NDArray[np.int64]) -> Scores:
-        """Scores (b, n_items) of users whose ids are `users` (b,) and who have `rows` (b, n_items)."""
+        """Return the scores (b, n_items) of users whose ids are `users` (b,) and who have `rows` (b, n_items)."""
 
     def _as_fitted(self, rows: sp.csr_array, users: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows are those that were fitted for their users; the others are somebody new."""
+        """Return which rows are those that were fitted for their users; the others are new users."""
         fitted = self.interactions_.by_user.take(users).matrix(self.interactions_.n_items)
         return np.asarray(np.diff((rows != fitted).indptr) == 0)
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Slices of rows that together have at most CELLS cells, or one row."""
-    size = max(CELLS // max(n_columns, 1), 1)
+    """Return slices of rows that together have at most MAX_CELLS cells, or one row."""
+    size = max(MAX_CELLS // max(n_columns, 1), 1)
     return (slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size))
 
 
 def best(costs: Scores, n: int) -> NDArray[np.int64]:
-    """Columns (rows, min(n, columns)) of the smallest costs of each row, in order; of equal ones the earlier."""
+    """Return the columns (rows, min(n, columns)) of the smallest costs in each row; of equal ones the earlier."""
     n = min(n, costs.shape[1])
     top = np.argpartition(costs, n - 1, axis=1)[:, :n]
-    most = np.take_along_axis(costs, top, axis=1).max(axis=1, keepdims=True)
+    limit = np.take_along_axis(costs, top, axis=1).max(axis=1, keepdims=True)
     # argpartition takes any of those that cost as much as the last: where some are left over, the earlier ones belong
-    for r in np.flatnonzero(np.count_nonzero(costs <= most, axis=1) > n):
-        below, equal = np.flatnonzero(costs[r] < most[r]), np.flatnonzero(costs[r] == most[r])
+    for r in np.flatnonzero(np.count_nonzero(costs <= limit, axis=1) > n):
+        below, equal = np.flatnonzero(costs[r] < limit[r]), np.flatnonzero(costs[r] == limit[r])
         top[r] = np.concatenate([below, equal[: n - len(below)]])
     top.sort(axis=1)
     order = np.argsort(np.take_along_axis(costs, top, axis=1), axis=1, kind="stable")

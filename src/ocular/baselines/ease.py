@@ -13,8 +13,8 @@ from ocular.baselines.base import Baseline, Scores, blocks
 from ocular.errors import ConfigError, FitError
 from ocular.validation import check_number
 
-MOST_ITEMS = 30_000
-DOUBLE_ITEMS = 5_000  # up to here float64 costs nothing that anybody would notice
+MAX_ITEMS = 30_000
+MAX_DOUBLE_ITEMS = 5_000  # up to here float64 costs no noticeable time
 
 
 class EASE(Baseline):
@@ -28,7 +28,7 @@ class EASE(Baseline):
     Parameters
     ----------
     regularization : float
-        λ. Steck's range is 100 to 1000; data with few purchases an item want less.
+        λ. Steck's range is 100 to 1000; data with few purchases per item need less.
 
     Attributes
     ----------
@@ -39,15 +39,18 @@ class EASE(Baseline):
     def __init__(self, regularization: float = 500.0) -> None:
         self.regularization = regularization
 
-    def _fit(self, matrix: sp.csr_array) -> None:
+    def check(self, shape: tuple[int, int]) -> None:
         check_number(self.regularization, "regularization", above=0)
-        n_items = matrix.shape[1]
-        if n_items > MOST_ITEMS:
+        n_items = shape[1]
+        if n_items > MAX_ITEMS:
             raise ConfigError(
-                f"expected at most {MOST_ITEMS:,} items, got {n_items:,}, whose weights take "
+                f"expected at most {MAX_ITEMS:,} items for EASE, got {n_items:,}, whose weights take "
                 f"{4 * n_items**2 / 1e9:.1f} GB of memory; use item-knn or wals"
             )
-        dtype = np.float64 if n_items <= DOUBLE_ITEMS else np.float32
+
+    def _fit(self, matrix: sp.csr_array) -> None:
+        n_items = matrix.shape[1]
+        dtype = np.float64 if n_items <= MAX_DOUBLE_ITEMS else np.float32
         P = _inverse(_gram(matrix, dtype, self.regularization))
         P /= -np.diag(P).copy()  # by columns
         np.fill_diagonal(P, 0.0)
@@ -58,7 +61,7 @@ class EASE(Baseline):
 
 
 def _gram(matrix: sp.csr_array, dtype: Any, regularization: float) -> NDArray[Any]:
-    """XᵀX + λI, block by block: as a sparse product it would take several times the memory."""
+    """Return XᵀX + λI, block by block: a sparse product would take several times the memory."""
     n_items, by_item = matrix.shape[1], matrix.T.tocsr()
     gram = np.empty((n_items, n_items), dtype=dtype)
     for block in blocks(n_items, n_items):
@@ -68,7 +71,7 @@ def _gram(matrix: sp.csr_array, dtype: Any, regularization: float) -> NDArray[An
 
 
 def _inverse(gram: NDArray[Any]) -> NDArray[Any]:
-    """Of a positive definite matrix, in its own memory: scipy.linalg's inv and cho_solve need a second one."""
+    """Invert a positive definite matrix in its own memory: scipy.linalg's inv and cho_solve need a second one."""
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (gram,))
     # LAPACK counts by columns: the transpose, which is the same matrix, needs no copy
     factor, failed = potrf(gram.T, lower=True, overwrite_a=True, clean=False)

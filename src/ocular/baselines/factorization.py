@@ -18,6 +18,8 @@ from ocular.validation import check_number, check_whole
 
 class _Factorization(Baseline):
     """
+    A factorisation that implicit fits.
+
     Attributes
     ----------
     user_factors_, item_factors_ : float32 arrays
@@ -32,7 +34,9 @@ class _Factorization(Baseline):
         try:
             engine.fit(sp.csr_matrix(matrix), show_progress=False)  # implicit takes nothing else
         except error as problem:
-            raise FitError(f"expected finite factors, got others ({problem}); increase regularization") from problem
+            raise FitError(
+                f"expected finite factors, got infinite ones ({problem}); increase regularization"
+            ) from problem
         self.user_factors_, self.item_factors_ = engine.user_factors, engine.item_factors
 
     def _scores(self, rows: sp.csr_array, users: NDArray[np.int64]) -> Scores:
@@ -44,7 +48,7 @@ class _Factorization(Baseline):
 
     @abstractmethod
     def _new_factors(self, rows: sp.csr_array) -> Scores:
-        """Factors of users who were not fitted, or a DataError where the method has none."""
+        """Return factors of users who were not fitted, or raise DataError where the method has none."""
 
 
 class WALS(_Factorization):
@@ -58,7 +62,7 @@ class WALS(_Factorization):
     factors : int
     regularization, alpha : float
         The paper on OCuLaR weighs unknowns by b instead of positives by alpha: see `WALS.weighing_unknowns`. They
-        want tuning: a regularization of 100 suits MovieLens-1M better, but leaves nothing of a small history.
+        need tuning: a regularization of 100 suits MovieLens-1M better, but shrinks small data to nothing.
     iterations : int
     n_threads : int, optional
         All cores by default. The result is the same for any number.
@@ -85,7 +89,9 @@ class WALS(_Factorization):
     @classmethod
     def weighing_unknowns(cls, b: float = 0.01, regularization: float = 0.01, **others: Any) -> Self:
         """
-        The parameters of the paper: Σ_{r=1} (1 − ⟨f_u, f_i⟩)² + b Σ_{r=0} ⟨f_u, f_i⟩² + λ (Σ‖f_u‖² + Σ‖f_i‖²).
+        Return a WALS that takes the parameters of the paper and minimises
+
+            Σ_{r=1} (1 − ⟨f_u, f_i⟩)² + b Σ_{r=0} ⟨f_u, f_i⟩² + λ (Σ‖f_u‖² + Σ‖f_i‖²).
 
         >>> WALS.weighing_unknowns(b=0.01, regularization=0.01)
         WALS(alpha=100.0, regularization=1.0)
@@ -94,7 +100,7 @@ class WALS(_Factorization):
         check_number(regularization, "regularization", above=0)
         return cls(alpha=1 / b, regularization=regularization / b, **others)
 
-    def _fit(self, matrix: sp.csr_array) -> None:
+    def check(self, shape: tuple[int, int]) -> None:  # noqa: ARG002  any size will do
         check_whole(self.factors, "factors", 1)
         check_whole(self.iterations, "iterations", 1)
         check_whole(self.random_state, "random_state")
@@ -102,6 +108,9 @@ class WALS(_Factorization):
             check_whole(self.n_threads, "n_threads", 1)
         check_number(self.regularization, "regularization", above=0)
         check_number(self.alpha, "alpha", above=0)
+        _implicit("als")
+
+    def _fit(self, matrix: sp.csr_array) -> None:
         engine = _implicit("als")
         with threadpool_limits(1, "blas"):  # implicit has threads of its own, and warns about a second pool
             als = engine.AlternatingLeastSquares(
@@ -122,16 +131,16 @@ class WALS(_Factorization):
 
 class BPR(_Factorization):
     """
-    Bayesian personalised ranking (Rendle et al. 2009): what a user has is ranked before what the user has not.
+    Bayesian personalised ranking (Rendle et al. 2009): items that a user has rank before those that the user has not.
 
-    It knows only the users it was fitted to.
+    It recommends only to users it was fitted to.
 
     Parameters
     ----------
     factors : int
     learning_rate, regularization : float
     iterations : int
-        Passes over the data. They run on one thread: with several the result would depend on chance.
+        Passes over the data, on one thread: with several the result would not be reproducible.
     random_state : int
         Seed of the start and of the samples.
     """
@@ -150,12 +159,15 @@ class BPR(_Factorization):
         self.iterations = iterations
         self.random_state = random_state
 
-    def _fit(self, matrix: sp.csr_array) -> None:
+    def check(self, shape: tuple[int, int]) -> None:  # noqa: ARG002  any size will do
         check_whole(self.factors, "factors", 1)
         check_whole(self.iterations, "iterations", 1)
         check_whole(self.random_state, "random_state")
         check_number(self.learning_rate, "learning_rate", above=0)
         check_number(self.regularization, "regularization", above=0)
+        _implicit("bpr")
+
+    def _fit(self, matrix: sp.csr_array) -> None:
         engine = _implicit("bpr")
         with threadpool_limits(1, "blas"):
             bpr = engine.BayesianPersonalizedRanking(
@@ -168,23 +180,24 @@ class BPR(_Factorization):
                 random_state=self.random_state,
             )
             self._learn(bpr, matrix)
-        self.user_factors_[np.diff(matrix.indptr) == 0] = 0.0  # nothing is known of them: popularity decides
+        self.user_factors_[np.diff(matrix.indptr) == 0] = 0.0  # nothing is known about them: popularity decides
         self._unsold = np.bincount(matrix.indices, minlength=matrix.shape[1]) == 0
 
     def _scores(self, rows: sp.csr_array, users: NDArray[np.int64]) -> Scores:
         scores = super()._scores(rows, users)
-        # implicit leaves what nobody has at 0, in the midst of the others or before them: it belongs to the end
+        # implicit leaves items that nobody has at 0, which may rank high: they belong at the end
         scores[:, self._unsold] = scores.min(axis=1, keepdims=True)
         return scores
 
     def _new_factors(self, rows: sp.csr_array) -> Scores:
         raise DataError(
-            f"expected the rows of user_items as they were fitted, got {rows.shape[0]} others: BPR knows no new users; "
-            "fit again, or use wals"
+            f"expected the rows of user_items as they were fitted, got {rows.shape[0]} others: BPR has no "
+            "factors for new users; fit again, or use wals"
         )
 
 
 def _implicit(name: str) -> Any:
+    """Import one of implicit's modules."""
     try:
         import_module("implicit")
     except ImportError:

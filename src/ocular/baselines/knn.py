@@ -1,15 +1,17 @@
 """
 Nearest neighbours by cosine, which explain themselves: similar clients bought it, or the client has similar products.
 
-Our own, because nothing installed serves both sides with equal answers: scikit-learn's NearestNeighbors takes any of
-equal neighbours and counts a row as its own; implicit has only the item side, and there spends places on the item
-itself and sums over the neighbours of what the client has instead of those of the candidate, which finds fewer of the
-held-out purchases.
+This is our own implementation because no library at hand serves users and items alike: scikit-learn's NearestNeighbors
+breaks ties arbitrarily and counts a row as its own neighbour; implicit has only the item side, counts an item as its
+own neighbour, and sums over the neighbours of what the client has instead of those of the candidate, which finds fewer
+of the held-out purchases.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.baselines.base import Baseline, Scores
-from ocular.data.interactions import Adjacency, Interactions, Labels, plain
+from ocular.data.interactions import Adjacency, Interactions
 from ocular.explain.names import client_name, isolated, join_names, product_name
 from ocular.scoring import offer
 from ocular.solver.config import FitConfig
@@ -28,7 +30,7 @@ from ocular.validation import check_id, check_whole
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Why an item has its score: neighbours, strongest first, whose contributions sum to it."""
+    """The reasons for a score: neighbours, strongest first, whose contributions sum to it."""
 
     user: int
     item: int
@@ -42,43 +44,50 @@ class Evidence:
 
     @property
     def _client(self) -> str:
-        return isolated(client_name(plain(self.interactions.user_labels[self.user])))
+        return isolated(client_name(self.interactions.user_name(self.user)))
 
     @property
     def _product(self) -> str:
-        return isolated(product_name(plain(self.interactions.item_labels[self.item])))
+        return isolated(product_name(self.interactions.item_name(self.item)))
 
     def _because(self) -> str:
         if self.item in self.interactions.by_user[self.user]:
             return f"{self._product}, which {self._client} has already, scores {self.score:.2f} because"
         return f"{self._product} is recommended to {self._client} because"
 
-    def _names(self, labels: Labels, noun: str) -> str:
-        return join_names([plain(labels[row]) for row in self.neighbours], noun, isolated)
+    def _names(self, name: Callable[[int], Any], noun: str) -> str:
+        return join_names([name(row) for row in self.neighbours], noun, isolated)
 
 
 class SimilarClients(Evidence):
-    """`neighbours` are users."""
+    """Evidence whose `neighbours` are users."""
 
     def text(self) -> str:
+        """Return the reason in a sentence."""
         if not self.neighbours:
-            return f"Nothing speaks for {self._product}: no client similar to {self._client} bought it."
+            return f"There is no reason for {self._product}: no client similar to {self._client} bought it."
         similar = "similar clients" if len(self.neighbours) > 1 else "a similar client"
-        return f"{self._because()} {similar} ({self._names(self.interactions.user_labels, 'Client')}) bought it."
+        return f"{self._because()} {similar} ({self._names(self.interactions.user_name, 'Client')}) bought it."
 
 
 class SimilarProducts(Evidence):
-    """`neighbours` are items."""
+    """Evidence whose `neighbours` are items."""
 
     def text(self) -> str:
+        """Return the reason in a sentence."""
         if not self.neighbours:
-            return f"Nothing speaks for {self._product}: {self._client} has no product similar to it."
-        return f"{self._because()} the client has {self._names(self.interactions.item_labels, 'Item')}."
+            return f"There is no reason for {self._product}: {self._client} has no product similar to it."
+        return f"{self._because()} the client has {self._names(self.interactions.item_name, 'Item')}."
 
 
 class _KNN(Baseline):
+    """k nearest neighbours, of users or of items."""
+
     def __init__(self, k: int = 80) -> None:
         self.k = k
+
+    def check(self, shape: tuple[int, int]) -> None:  # noqa: ARG002  any size will do
+        check_whole(self.k, "k", 1)
 
     def _pair(self, user: int, item: int) -> tuple[int, int]:
         check_is_fitted(self)
@@ -94,7 +103,7 @@ class UserKNN(_KNN):
     Parameters
     ----------
     k : int
-        Neighbours of a user. Nobody is their own; equally near ones count from the first.
+        Neighbours of a user, who is not one of them; of equally near ones the earlier count.
 
     Attributes
     ----------
@@ -103,7 +112,6 @@ class UserKNN(_KNN):
     """
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_whole(self.k, "k", 1)
         self.neighbours_ = nearest(matrix, matrix, self.k, own=True)
         self._matrix = matrix
 
@@ -116,7 +124,7 @@ class UserKNN(_KNN):
         return scores
 
     def explain(self, user: int, item: int) -> SimilarClients:
-        """The neighbours of a fitted user who have the item, with their cosines."""
+        """Return the neighbours of a fitted user who have the item, with their cosines."""
         u, i = self._pair(user, item)
         near = self.neighbours_[[u]]
         buyers = np.isin(near.indices, self.interactions_.by_item[i])
@@ -130,7 +138,7 @@ class ItemKNN(_KNN):
     Parameters
     ----------
     k : int
-        Neighbours of an item. None is its own; equally near ones count from the first.
+        Neighbours of an item, which is not one of them; of equally near ones the earlier count.
 
     Attributes
     ----------
@@ -139,7 +147,6 @@ class ItemKNN(_KNN):
     """
 
     def _fit(self, matrix: sp.csr_array) -> None:
-        check_whole(self.k, "k", 1)
         by_item = matrix.T.tocsr()
         self.neighbours_ = nearest(by_item, by_item, self.k, own=True)
         self._gains = self.neighbours_.T.tocsr()  # row j: what having j adds to each item
@@ -148,7 +155,7 @@ class ItemKNN(_KNN):
         return np.asarray((rows @ self._gains).toarray())
 
     def explain(self, user: int, item: int) -> SimilarProducts:
-        """The neighbours of the item that a fitted user has, with their cosines."""
+        """Return the neighbours of the item that a fitted user has, with their cosines."""
         u, i = self._pair(user, item)
         near = self.neighbours_[[i]]
         owned = np.isin(near.indices, self.interactions_.by_user[u])
@@ -157,30 +164,31 @@ class ItemKNN(_KNN):
 
 def nearest(rows: sp.csr_array, others: sp.csr_array, k: int, own: bool = False) -> sp.csr_array:
     """
-    Cosines (n_rows, n_others) of the k others nearest to each row of zeros and ones, only those above 0; of equal ones
-    the earlier. `own`: the rows are the others, and none is its own neighbour.
+    Return the cosines (n_rows, n_others) of the k others nearest to each row of zeros and ones, if above 0.
+
+    Of equally near ones the earlier count. With `own` the rows are the others, and none is its own neighbour.
     """
     k = min(k, others.shape[0])
     turned, given = (Adjacency(m.indptr.astype(np.int64), m.indices.astype(np.int32)) for m in (others.T.tocsr(), rows))
-    found = np.zeros(len(given), dtype=np.int64)
+    counts = np.zeros(len(given), dtype=np.int64)
     ids, squares = np.empty((len(given), k), dtype=np.int32), np.empty((len(given), k))
     with RowPool(FitConfig().threads) as pool:
         pool.run(
             _nearest_rows, given, given.indptr, given.indices, turned.indptr, turned.indices,
-            np.diff(others.indptr).astype(np.int64), own, ids, squares, found,
+            np.diff(others.indptr).astype(np.int64), own, ids, squares, counts,
         )  # fmt: skip
-    kept = np.arange(k) < found[:, None]
-    ends = np.concatenate([[0], np.cumsum(found)])
+    filled = np.arange(k) < counts[:, None]
+    ends = np.concatenate([[0], np.cumsum(counts)])
     joined = sp.csr_array(
-        (np.sqrt(squares[kept]).astype(np.float32), ids[kept], ends), shape=(len(given), others.shape[0])
+        (np.sqrt(squares[filled]).astype(np.float32), ids[filled], ends), shape=(len(given), others.shape[0])
     )
     joined.sort_indices()
     return joined
 
 
 @njit(nogil=True, cache=True)
-def _nearest_rows(row_ptr, columns, turned_ptr, turned, sizes, own, ids, squares, found, first_row, last_row):  # type: ignore[no-untyped-def]  # Numba infers
-    """Fills ids and squares, of cosines: ratios of whole numbers, so that equal ones are equal to the last bit."""
+def _nearest_rows(row_ptr, columns, turned_ptr, turned, sizes, own, ids, squares, counts, first_row, last_row):  # type: ignore[no-untyped-def]  # Numba infers
+    """Fill ids and squared cosines: ratios of whole numbers, so that equal ones are equal to the last bit."""
     shared, seen = np.zeros(len(sizes), np.int64), np.empty(len(sizes), np.int32)
     for r in range(first_row, last_row):
         n = 0
@@ -197,7 +205,7 @@ def _nearest_rows(row_ptr, columns, turned_ptr, turned, sizes, own, ids, squares
             if own and other == r:
                 continue
             size = offer(squares[r], ids[r], size, square, other)
-        found[r] = size
+        counts[r] = size
 
 
 def _strongest(neighbours: NDArray[np.int32], cosines: Scores) -> tuple[tuple[int, ...], tuple[float, ...]]:

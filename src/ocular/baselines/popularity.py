@@ -1,4 +1,4 @@
-"""The same for everybody: what most clients have."""
+"""Popularity: the bestsellers, the same for everybody."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ocular.cli.demo import demo
 from ocular.cli.evaluate import evaluate
 from ocular.cli.explain import explain
 from ocular.cli.fit import fit
-from ocular.cli.present import Notes, phrase
+from ocular.cli.present import Interrupted, Notes, phrase
 from ocular.cli.recommend import recommend
 from ocular.cli.search import search
 from ocular.cli.serve import serve
@@ -40,12 +40,23 @@ for command in (fit, recommend, explain, coclusters, evaluate, search, synth, de
 
 
 def main() -> None:
-    """Entry point: every error that a user can mend is one line and exit code 2."""
+    """
+    Run the command line.
+
+    Every error that a user can correct is one line and exit code 2; Ctrl-C is one line and exit code 130.
+    """
     notes = logging.getLogger("ocular")
     notes.setLevel(logging.INFO)
     notes.handlers = [Notes()]
     try:
-        cli()
+        code = cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
     except OcularError as error:
         click.echo(f"Error: {phrase(error)}", err=True)
-        sys.exit(2)
+        code = 2
+    except (Interrupted, click.Abort) as stop:  # click makes an Abort of Ctrl-C
+        click.echo(f"Interrupted: {str(stop) or 'the command did not finish'}", err=True)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

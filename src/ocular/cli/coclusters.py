@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show the co-clusters of a model.")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--number", type=int, metavar="C", help="One co-cluster with all its members.")
+@click.option("--number", type=int, metavar="C", help="Show one co-cluster with all its members.")
 @click.option(
     "--probability",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     metavar="P",
-    help="Least probability that a co-cluster alone gives its members for its typical product or client "
-    "[default: 0.2, less where it is weak].",
+    help="Minimum probability that a co-cluster alone gives its members for its typical product or client.  "
+    "[default: 0.2, less where it is weak]",
 )
 @click.option("--hide-clients", is_flag=True, help="With --format html: name no client.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="File to write instead of printing.")
@@ -41,7 +41,7 @@ def coclusters(
     \b
     density   share of its client-product pairs that were bought
     strength  probability that it alone gives to a pair of typical members
-    share     of all purchases, what it explains
+    share     share of all purchases that it explains
 
     HTML is a report of the whole model on one self-contained page, with pictures; it needs the extra [plots].
     """
@@ -49,11 +49,11 @@ def coclusters(
     from ocular.model import load
 
     if number is not None and form == "html":
-        raise ConfigError("expected --format table, json or csv with --number; the html report is of all co-clusters")
+        raise ConfigError("expected --format table, json or csv with --number; the HTML report shows all co-clusters")
     fitted = load(model)
-    found = fitted.coclusters(probability)
+    patterns = fitted.coclusters(probability)
     if number is not None:
-        chosen = next((cocluster for cocluster in found if cocluster.index == number), None)
+        chosen = next((cocluster for cocluster in patterns if cocluster.index == number), None)
         if chosen is None:
             raise UnknownNameError(f"no co-cluster {number} with members; ocular coclusters {model} lists all of them")
         deliver(render(_member_rows(fitted, chosen), form), output)
@@ -61,10 +61,10 @@ def coclusters(
     if form == "html":
         from ocular.report import model_report
 
-        deliver(model_report(fitted, found, show_clients=not hide_clients), output)
+        deliver(model_report(fitted, patterns, show_clients=not hide_clients), output)
         return
-    found.sort(key=lambda cocluster: -cocluster.share)
-    text = render([_row(cocluster) for cocluster in found], form)
+    ordered = sorted(patterns, key=lambda cocluster: -cocluster.share)
+    text = render([_row(cocluster) for cocluster in ordered], form)
     if form == "table":
         members = fitted.members(probability)
         text += (
@@ -89,14 +89,12 @@ def _row(cocluster: CoCluster) -> Row:
 
 
 def _member_rows(model: OCuLaR, cocluster: CoCluster) -> list[Row]:
-    from ocular.data.interactions import plain
-
     sides = (
-        ("product", model.interactions_.item_labels, cocluster.items, cocluster.item_strengths),
-        ("client", model.interactions_.user_labels, cocluster.users, cocluster.user_strengths),
+        ("product", model.interactions_.item_name, cocluster.items, cocluster.item_strengths),
+        ("client", model.interactions_.user_name, cocluster.users, cocluster.user_strengths),
     )
     return [
-        {"kind": kind, "name": plain(labels[row]), "strength": round(float(strength), 4)}
-        for kind, labels, rows, strengths in sides
+        {"kind": kind, "name": name(row), "strength": round(float(strength), 4)}
+        for kind, name, rows, strengths in sides
         for row, strength in zip(rows, strengths, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""ocular demo: the whole way on the embedded sample, in a few seconds."""
+"""ocular demo: from purchases to recommendations with reasons on the embedded sample, in a few seconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ocular.cli.fit import calibrate_and_report, fit_and_report
+from ocular.cli.fit import fit_and_report, save_and_calibrate
 from ocular.cli.present import Row, deliver, render
-from ocular.cli.recommend import recommendation_row
+from ocular.cli.recommend import recommendation_row, short_row
 from ocular.cli.serve import need_web
 
 if TYPE_CHECKING:
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
 COCLUSTERS, REGULARIZATION = 12, 30.0
-USUAL = 0.2  # share of the clients from which on a product needs no reason
+BESTSELLER_SHARE = 0.2  # of the clients: a product that more of them own makes no good example
 
 
 @click.command(short_help="Fit the embedded sample and show recommendations with their reasons.")
 @click.option(
     "-o", "--output", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder for the results."
 )
-@click.option("--serve", "serves", is_flag=True, help="Then serve the application on this machine.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Of the application.")
+@click.option("--serve", "serves", is_flag=True, help="Serve the application on this machine afterwards.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port of the application.")
 def demo(output: Path, serves: bool, port: int) -> None:
     """
-    Fit the embedded sample purchases (800 made-up companies, 120 products) and show what comes out.
+    Fit the embedded sample (800 made-up companies, 120 products) and show recommendations with reasons.
 
     \b
     ocular demo -o demo
@@ -45,28 +45,28 @@ def demo(output: Path, serves: bool, port: int) -> None:
 
     # written by: ocular synth --clients 800 --products 120 --seed 1
     with as_file(files("ocular") / "data" / "sample.parquet") as sample:
-        history = read(
+        interactions = read(
             sample, client="client", product="product", price="price", quantity="quantity", time="date",
             client_attributes=["industry", "country", "size", "seller"], product_attributes=["family", "list_price"],
             currency="€",
         )  # fmt: skip
-    click.echo(f"Sample: {history.n_users:,} clients × {history.n_items:,} products, {history.nnz:,} pairs bought")
+    shape = f"{interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs bought"
+    click.echo(f"Sample: {shape}")
     click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
     model = OCuLaR(COCLUSTERS, REGULARIZATION, random_state=0)
-    fit_and_report(lambda: model.fit(history))
-    calibrate_and_report(model)
-    model.save(output / "model")
+    fit_and_report(lambda: model.fit(interactions))
+    save_and_calibrate(model, output / "model")
 
-    # a clear case for something that not everybody buys anyway, told by clients with a history
-    usual = (history.by_item.degrees > USUAL * history.n_users).nonzero()[0]
-    products, confidences = model.recommend(range(history.n_users), N=1, filter_items=usual)
-    users = (-confidences[:, 0] * (history.by_user.degrees >= 8)).argsort(kind="stable")[:3].tolist()
+    # clear examples: no bestsellers, and clients with several purchases
+    bestsellers = (interactions.by_item.degrees > BESTSELLER_SHARE * interactions.n_users).nonzero()[0]
+    products, confidences = model.recommend(range(interactions.n_users), N=1, filter_items=bestsellers)
+    users = (-confidences[:, 0] * (interactions.by_user.degrees >= 8)).argsort(kind="stable")[:3].tolist()
     advisor = Advisor(model)
     for user in users:
-        click.echo(f"\n── {history.user_labels[user]} " + "─" * 40)
-        click.echo(render(_rows(advisor, history.user_labels[user]), "table"))
+        click.echo(f"\n── {interactions.user_name(user)} " + "─" * 40)
+        click.echo(render(_rows(advisor, interactions.user_labels[user]), "table"))
         click.echo(f"\n{model.explain(user, int(products[user, 0])).text()}")
-    name = history.user_labels[users[0]]
+    name = interactions.user_labels[users[0]]
     _write_reports(advisor, name, output)
     click.echo(f"\nThe model is in {output / 'model'}. Go on with:")
     program = "ocular" if shutil.which("ocular") else sys.argv[0]
@@ -77,7 +77,7 @@ def demo(output: Path, serves: bool, port: int) -> None:
 
 
 def _serve(model: OCuLaR, folder: Path, port: int) -> None:
-    """With three people, whose passwords are made anew every time and told once."""
+    """Serve with three users, whose passwords are new for every run and shown once."""
     from ocular.web import demo as scene
     from ocular.web.server import run
     from ocular.web.settings import Names, Settings
@@ -94,8 +94,8 @@ def _serve(model: OCuLaR, folder: Path, port: int) -> None:
 
 
 def _rows(advisor: Advisor, client: str) -> list[Row]:
-    rows = [recommendation_row(n + 1, found) for n, found in enumerate(advisor.recommend(client))]
-    return [{name: value for name, value in row.items() if name != "client"} for row in rows]
+    rows = [recommendation_row(rank, each) for rank, each in enumerate(advisor.recommend(client), 1)]
+    return [{name: value for name, value in short_row(row).items() if name != "client"} for row in rows]
 
 
 def _write_reports(advisor: Advisor, client: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""ocular evaluate: how good recommendations are on purchases that were held out, for several models side by side."""
+"""ocular evaluate: how good the recommendations of several models are on held-out purchases."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocular.cli.present import Row, format_option, render
+from ocular.cli.parameters import FIT_PARAMETERS, default_of, parameter_option
+from ocular.cli.present import Interrupted, Row, format_option, phrase, render
 from ocular.cli.reading import history_options, numbers, read_history
 
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
-    from ocular.evaluation.feedback import Judged
     from ocular.evaluation.protocol import Method
 
-OWN = ("ocular", "r-ocular")
-OWN_PARAMETERS = (  # option, parameter, default, what is expected
-    ("coclusters", "n_coclusters", 100, "whole numbers such as 20,50,100"),
-    ("regularization", "regularization", 30.0, "numbers such as 10,30,100"),
-    ("tol", "tol", 1e-4, "numbers such as 1e-4,1e-3"),
-)
+OCULAR_MODELS = ("ocular", "r-ocular")
+EXPECTED_VALUES = {  # option -> what a message asks for
+    "coclusters": "whole numbers such as 20,50,100",
+    "regularization": "numbers such as 10,30,100",
+    "tol": "numbers such as 1e-4,1e-3",
+}
 
 
 @click.command(short_help="Measure recommendations on held-out purchases.")
@@ -32,18 +32,18 @@ OWN_PARAMETERS = (  # option, parameter, default, what is expected
     default="ocular",
     show_default=True,
     metavar="A,B",
-    help="Of ocular, r-ocular, wals, bpr, user-knn, item-knn, ease, popularity.",
+    help="Models to compare: ocular, r-ocular, wals, bpr, user-knn, item-knn, ease, popularity.",
 )
-@click.option("--coclusters", metavar="K,…", help="Numbers of co-clusters to try.  [default: 100]")
-@click.option("--regularization", metavar="λ,…", help="λ to try; r-ocular: twice that.  [default: 30]")
-@click.option("--tol", metavar="T,…", help="Where to stop; larger is earlier.  [default: 1e-4]")
+@parameter_option("--coclusters", metavar="K,…", help="Numbers of co-clusters to try.")
+@parameter_option("--regularization", metavar="λ,…", help="Values of λ to try; r-ocular takes twice as much.")
+@parameter_option("--tol", metavar="T,…", help="Tolerances to try; a larger one stops earlier.")
 @click.option(
     "--tune",
     type=click.Choice(["none", "validation", "test"]),
-    help="Where each model's parameters are chosen.  [default: validation if several are given, else none]",
+    help="Data to choose parameters on.  [default: validation if several values are given, else none]",
 )
 @click.option(
-    "--instances", default=1, show_default=True, type=click.IntRange(min=1), help="Random splits; the paper: 10."
+    "--instances", default=1, show_default=True, type=click.IntRange(min=1), help="Random splits; the paper has 10."
 )
 @click.option("--test-share", default=0.25, show_default=True, help="Share of the purchases to hold out.")
 @click.option("--backtest", metavar="DATE", help="Hold out what was first bought on or after this date; needs --time.")
@@ -52,17 +52,17 @@ OWN_PARAMETERS = (  # option, parameter, default, what is expected
     type=click.Choice(["recall", "map", "ndcg", "precision"]),
     default="recall",
     show_default=True,
-    help="What decides which is best.",
+    help="Metric that decides which model is best.",
 )
 @click.option(
-    "--at", "cutoff", default=50, show_default=True, type=click.IntRange(min=1), help="Recommendations a client."
+    "--at", "cutoff", default=50, show_default=True, type=click.IntRange(min=1), help="Recommendations per client."
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the splits and the starts.")
-@click.option("--threads", type=int, help="Threads; all cores by default.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the splits and of the random starts.")
+@click.option("--threads", type=int, metavar="N", help="Number of threads.  [default: all cores]")
 @click.option(
     "--feedback",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="What people made of recommendations, exported by the application.",
+    help="CSV that the application exports: adds feedback_auc.",
 )
 @click.option("--reliability", type=click.Path(path_type=Path), help="Reliability diagram to write: PNG, SVG or PDF.")
 @format_option("table", "json", "csv")  # fmt: skip
@@ -79,18 +79,20 @@ def evaluate(
     ocular evaluate purchases.csv --client company --product sku --models ocular,wals,ease --tune validation
     ocular evaluate purchases.csv --client company --product sku --time day --backtest 2024-07-01
 
-    --tune chooses the parameters of every model from a grid; where values are given for OCuLaR, from those.
+    --tune chooses the parameters of every model from a grid; where values are given for OCuLaR, from those. Validation
+    data are a random part of the training data; with --backtest they are its last purchases.
 
     \b
-    recall, map, ndcg, precision  means over the clients who have something to find, as in the paper
-    coverage          share of the products that is recommended to anybody
-    novelty           mean surprise of a recommendation, in bits
-    p                 of the paired t-test over clients against the best model
-    calibration_error  mean distance of confidence and hit rate of the first 20 recommendations
-    calibrated_error   the same for the hit rates that are shown, told by one half of the clients for the other
-    judged            chance that what people took up scores above what they refused (--feedback)
+    recall, map, ndcg, precision  means over the clients with held-out purchases, as in the paper
+    coverage           share of the products that are recommended to at least one client
+    novelty            mean surprise of a recommendation, in bits
+    p                  of the paired t-test over clients against the best model
+    calibration_error  mean distance between confidence and hit rate of 20 recommendations per client
+    calibrated_error   the same after calibration
+    feedback_auc       probability that a recommendation marked pursuing or won scores higher than one marked
+                       not a fit or lost; 0.5 is chance
     """
-    from ocular.evaluation.feedback import read_judged
+    from ocular.evaluation.feedback import read_feedback
     from ocular.evaluation.protocol import backtest, compare
     from ocular.storage import check_writable
 
@@ -99,8 +101,8 @@ def evaluate(
         from ocular.plots import check_picture_name
 
         check_writable(check_picture_name(reliability))
-    history = read_history(source, options)
-    judged = None if feedback is None else read_judged(feedback, history)
+    interactions = read_history(source, options)
+    pairs = None if feedback is None else read_feedback(feedback, interactions)
     shared = {
         "tune": options["tune"],
         "metric": options["metric"],
@@ -108,45 +110,59 @@ def evaluate(
         "random_state": options["seed"],
         "report": lambda line: click.echo(line, err=True),
     }
-    if options["backtest"] is not None:
-        found = backtest(history, options["backtest"], methods, **shared)
-    else:
-        found = compare(history, methods, instances=options["instances"], test_share=options["test_share"], **shared)
-    rows = found.rows()
-    for row in rows:
-        row.update(calibration_error=None, calibrated_error=None, judged=None)
-        method = next(method for method in methods if method.name == row["model"])
-        if judged is not None:
-            row["judged"] = _judged(history, method, row, options, judged)
-        if row["model"] in OWN and options["backtest"] is None:
-            row.update(_calibration(history, method, row, options, reliability, several=len(methods) > 1))
-    chosen = {
-        "none": "given",
-        "validation": "tuned on validation data",
-        "test": "tuned on the test data, as in the paper",
-    }
+    by_date = options["backtest"] is not None
+    try:
+        if by_date:
+            comparison = backtest(interactions, options["backtest"], methods, **shared)
+        else:
+            splits = {"instances": options["instances"], "test_share": options["test_share"]}
+            comparison = compare(interactions, methods, **splits, **shared)
+        rows = comparison.rows()
+        for row in rows:
+            row.update(calibration_error=None, calibrated_error=None, feedback_auc=None)
+            method = next(method for method in methods if method.name == row["model"])
+            if pairs is not None:
+                row["feedback_auc"] = _feedback_auc(interactions, method, row, options, pairs)
+            if row["model"] in OCULAR_MODELS and not by_date:
+                row.update(_calibration(interactions, method, row, options, reliability, several=len(methods) > 1))
+    except KeyboardInterrupt:
+        raise Interrupted("no table; the lines above have what was measured, the same command begins again") from None
     if form == "table":
-        left_out = rows[0]["left_out"]
-        note = f"\n\nParameters {chosen[options['tune']]}. * best by {options['metric']}@{options['cutoff']}."
-        note += f" {left_out:,} clients have nothing to find and do not count." if left_out else ""
-        click.echo(render([_shown(row) for row in rows], "table") + note)
+        click.echo(f"{render([_shown(row) for row in rows], 'table')}\n\n{_note(rows, options)}")
     else:
         click.echo(render([row | {"tuned_on": options["tune"]} for row in rows], form))
 
 
+def _note(rows: list[Row], options: dict[str, Any]) -> str:
+    """Return what the table does not say: how parameters were chosen, and who does not count."""
+    date = options["backtest"]
+    validation = "validation data" if date is None else f"the last purchases before {date}"
+    chosen = {
+        "none": "given",
+        "validation": f"tuned on {validation}",
+        "test": "tuned on the test data, as in the paper",
+    }
+    note = f"Parameters {chosen[options['tune']]}. * best by {options['metric']}@{options['cutoff']}."
+    left_out = rows[0]["left_out"]
+    return note + (f" {left_out:,} clients have no held-out purchases and do not count." if left_out else "")
+
+
 def _own_settings(options: dict[str, Any]) -> list[dict[str, Any]]:
     """
-    Every combination of OCuLaR's parameters: those that are given, and of the others the default or, where --tune asks
-    for a choice, all values of our grid. Several values ask for a choice by themselves: options["tune"] then says so.
+    Return every combination of OCuLaR's parameters: the values given, else the default or, with --tune, the grid.
+
+    Several values need tuning even without --tune: options["tune"] is set accordingly.
     """
     from ocular.errors import ConfigError
     from ocular.evaluation.protocol import SETTINGS
 
     grid = options["tune"] in ("validation", "test")
     values = {}
-    for option, parameter, default, such in OWN_PARAMETERS:
+    for option, expected in EXPECTED_VALUES.items():
+        parameter = FIT_PARAMETERS[option]
+        default = default_of(parameter)
         if options[option] is not None:
-            values[parameter] = numbers(options[option], type(default), f"--{option} as {such}")
+            values[parameter] = numbers(options[option], type(default), f"--{option} as {expected}")
             if options["tune"] == "none" and len(values[parameter]) > 1:
                 raise ConfigError(f"expected one value of --{option} with --tune none, got {options[option]}")
         else:
@@ -158,60 +174,68 @@ def _own_settings(options: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _methods(models: str, options: dict[str, Any]) -> list[Method]:
-    """The models asked for, each with the settings to choose from."""
+    """Return the models, each with the settings to choose from."""
     from ocular.evaluation.protocol import RELATIVE, Method
 
-    own, methods = _own_settings(options), []
+    own_settings, methods = _own_settings(options), []
     for name in dict.fromkeys(name.strip() for name in models.split(",")):
-        if name in OWN:
+        if name in OCULAR_MODELS:
             scale = RELATIVE if name == "r-ocular" else 1.0
-            settings = [{**p, "regularization": scale * p["regularization"]} for p in own]
+            settings = [{**p, "regularization": scale * p["regularization"]} for p in own_settings]
             methods.append(Method(name, [{**setting, "n_threads": options["threads"]} for setting in settings]))
         else:
             methods.append(Method(name) if options["tune"] == "none" else Method.tunable(name))
     return methods
 
 
-def _judged(history: Interactions, method: Method, row: Row, options: dict[str, Any], judged: Judged) -> float:
-    from ocular.evaluation.feedback import leave_out, measure_judged
-
-    model = method.make(row["parameters"], options["seed"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(leave_out(history, judged))
-    return measure_judged(model, judged)
-
-
-def _calibration(
-    history: Interactions, method: Method, row: Row, options: dict[str, Any], reliability: Path | None, several: bool
-) -> Row:
-    """Expected calibration errors on the first instance, and the diagram where one is asked for."""
-    from ocular.data.splits import random_split
-    from ocular.errors import DataError
-    from ocular.evaluation.calibration import collect_outcomes, cross_check
-
-    train, test = random_split(history, options["test_share"], options["seed"])
+def _fitted(method: Method, row: Row, options: dict[str, Any], train: Interactions) -> Any:
     model = method.make(row["parameters"], options["seed"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(train)
+    if getattr(model, "interrupted_", False):
+        raise KeyboardInterrupt
+    return model
+
+
+def _feedback_auc(interactions: Interactions, method: Method, row: Row, options: dict[str, Any], pairs: Any) -> float:
+    from ocular.evaluation.feedback import feedback_auc, without_feedback
+
+    return feedback_auc(_fitted(method, row, options, without_feedback(interactions, pairs)), pairs)
+
+
+def _calibration(
+    interactions: Interactions,
+    method: Method,
+    row: Row,
+    options: dict[str, Any],
+    reliability: Path | None,
+    several: bool,
+) -> Row:
+    """Return the expected calibration errors on the first instance; draw the reliability diagram if asked to."""
+    from ocular.data.splits import random_split
+    from ocular.errors import DataError
+    from ocular.evaluation.calibration import collect_outcomes, cross_check
+
+    train, test = random_split(interactions, options["test_share"], options["seed"])
+    model = _fitted(method, row, options, train)
     try:
         before, after = cross_check(collect_outcomes(model, test), options["seed"])
     except DataError as error:
         picture = "" if reliability is None else " and no reliability diagram"
-        click.echo(f"note: no calibration error{picture} ({error})", err=True)
+        click.echo(f"note: no calibration error{picture} ({phrase(error)})", err=True)
         return {}
     if reliability is not None:
         from ocular.plots import plot_reliability, save_figure
 
-        place = reliability.with_stem(f"{reliability.stem}-{method.name}") if several else reliability
-        save_figure(place, plot_reliability(after, before=before))
-        click.echo(f"reliability diagram of {method.name} in {place}", err=True)
+        file = reliability.with_stem(f"{reliability.stem}-{method.name}") if several else reliability
+        save_figure(file, plot_reliability(after, before=before))
+        click.echo(f"reliability diagram of {method.name} in {file}", err=True)
     return {"calibration_error": round(before.error, 4), "calibrated_error": round(after.error, 4)}
 
 
 def _shown(row: Row) -> Row:
-    """A row as the table has it."""
+    """Return a row as the table shows it."""
     short = {"n_coclusters": "K", "factors": "K", "regularization": "λ"}
     given = {name: value for name, value in row["parameters"].items() if name != "n_threads"}
     names = " ".join(f"{short.get(name, name)}={value:g}" for name, value in given.items())
@@ -226,6 +250,6 @@ def _shown(row: Row) -> Row:
         "p": row["p_value"],
         "calibration_error": row["calibration_error"],
         "calibrated_error": row["calibrated_error"],
-        "judged": row["judged"],
+        "feedback_auc": row["feedback_auc"],
         "seconds": row["fit_seconds"],
     }

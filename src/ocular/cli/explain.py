@@ -1,4 +1,4 @@
-"""ocular explain: why a product is recommended to a client."""
+"""ocular explain: the reasons for a recommendation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import click
 from ocular.cli.present import deliver, format_option
 
 
-@click.command(short_help="Say why a product is recommended to a client.")
+@click.command(short_help="Explain why a product is recommended to a client.")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--client", required=True, metavar="NAME", help="The client.")
-@click.option("--product", metavar="NAME", help="The product; without it, the products recommended to the client.")
+@click.option("--client", required=True, metavar="NAME", help="Client to explain recommendations for.")
+@click.option("--product", metavar="NAME", help="Product to explain.  [default: those recommended to the client]")
 @click.option(
-    "-n", "count", default=5, show_default=True, type=click.IntRange(min=1), help="Without --product: how many."
+    "-n",
+    "count",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Recommendations without --product.",
 )
-@click.option("--also", multiple=True, metavar="PRODUCT", help="Suppose that the client had this too; repeatable.")
+@click.option("--also", multiple=True, metavar="PRODUCT", help="Assume that the client also owns this; repeatable.")
 @click.option("--hide-clients", is_flag=True, help="Name no other client.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="File to write instead of printing.")
 @format_option("text", "markdown", "json", "html")
@@ -32,33 +37,33 @@ def explain(
     form: str,
 ) -> None:
     """
-    Say why, from the model folder MODEL: purchases, similar clients, how often it came true, what they paid.
+    Explain recommendations of the model folder MODEL: purchases, similar clients, chance to buy, price benchmark.
 
     \b
     ocular explain model --client "Acme Ltd" --product "Router 200"
     ocular explain model --client "Acme Ltd" --also "Router 200" -n 3
     ocular explain model --client "Acme Ltd" --format html -o acme.html
 
-    HTML is a report of the client on one self-contained page, with pictures; it needs the extra [plots].
+    HTML is a report on the client in one self-contained page, with pictures; it needs the extra [plots].
     """
     from ocular.advisor import Advisor
 
     advisor = Advisor.load(model)
     if product is None:
-        found = [each for each in advisor.recommend(client, count, also=also) if each.explanation.reasons]
+        recommendations = [each for each in advisor.recommend(client, count, also=also) if each.explanation.reasons]
     else:
-        found = [advisor.explain(client, product, also=also)]
+        recommendations = [advisor.explain(client, product, also=also)]
     show = not hide_clients
     if form == "html":
         from ocular.report import client_report
 
-        deliver(client_report(advisor, client, found, show_clients=show), output)
+        deliver(client_report(advisor, client, recommendations, show_clients=show), output)
     elif form == "json":
-        rows = [recommendation.to_dict(show_clients=show) for recommendation in found]
+        rows = [recommendation.to_dict(show_clients=show) for recommendation in recommendations]
         deliver(json.dumps(rows if product is None else rows[0], indent=2, ensure_ascii=False), output)
-    elif not found:
+    elif not recommendations:
         deliver(f"The model has no reason to recommend anything to {client}.", output)
     elif form == "markdown":
-        deliver("\n\n".join(each.explanation.to_markdown(show_clients=show) for each in found), output)
+        deliver("\n\n".join(each.explanation.to_markdown(show_clients=show) for each in recommendations), output)
     else:
-        deliver("\n\n".join(each.explanation.text(show_clients=show) for each in found), output)
+        deliver("\n\n".join(each.explanation.text(show_clients=show) for each in recommendations), output)

@@ -1,4 +1,4 @@
-"""ocular fit: from a purchase history to a saved model."""
+"""ocular fit: from purchases to a saved model."""
 
 from __future__ import annotations
 
@@ -11,61 +11,69 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocular.cli.present import phrase
+from ocular.cli.filters import filter_options, product_filters
+from ocular.cli.parameters import given_parameters, parameter_option
+from ocular.cli.present import Interrupted, phrase
 from ocular.cli.reading import column_choices, history_options, read_history, spark_option, spark_place, spark_session
 
 if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
 
-@click.command(short_help="Fit a model to a purchase history.")
+@click.command(short_help="Fit a model to purchases.")
 @history_options
-@click.option("--coclusters", default=100, show_default=True, metavar="K", help="Number of co-clusters.")
-@click.option("--regularization", default=30.0, show_default=True, metavar="λ", help="Larger: fewer memberships.")
+@parameter_option("--coclusters", type=int, metavar="K", help="Number of co-clusters.")
+@parameter_option("--regularization", type=float, metavar="λ", help="Larger: fewer and weaker memberships.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
-@click.option("--max-iter", default=100, show_default=True, help="Most sweeps.")
-@click.option("--tol", default=1e-4, show_default=True, help="Stop at this relative decrease of the objective.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the start.")
-@click.option("--threads", type=int, help="Threads; all cores by default.")
+@parameter_option("--max-iter", type=int, metavar="N", help="Maximum number of sweeps.")
+@parameter_option(
+    "--tol", type=float, metavar="T", help="Stop when a sweep lowers the objective by less than this share."
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the random start.")
+@click.option("--threads", type=int, metavar="N", help="Number of threads.  [default: all cores]")
+@filter_options
 @spark_option
-@click.option("--device", default="cpu", show_default=True, help="Of cpu, cuda, cuda:N, auto: where to fit.")
-@click.option("--no-calibration", is_flag=True, help="Skip the second fit, which finds out what confidences are worth.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, each minute.")
+@click.option("--device", default="cpu", show_default=True, help="Where to fit: cpu, cuda, cuda:N or auto.")
+@click.option(
+    "--no-calibration", is_flag=True, help="Skip the back-test that measures how often recommendations are bought."
+)
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="File that keeps the state, written every minute.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder for the model.")
-def fit(source: tuple[str, ...], output: Path, checkpoint: Path | None, **options: Any) -> None:
+def fit(
+    source: tuple[str, ...],
+    output: Path,
+    checkpoint: Path | None,
+    only: tuple[str, ...],
+    without: tuple[str, ...],
+    **options: Any,
+) -> None:
     """
     Fit a model to SOURCE: a CSV, TSV or Parquet file, or a database address with --query.
 
     \b
     ocular fit purchases.csv --client company --product sku --price amount --currency "€" -o model
     ocular fit ratings.csv --client user --product movie --value stars --min-value 3 -o model
+    ocular fit purchases.csv --client company --product sku --without Postage -o model
     ocular fit sqlite:///shop.db --query "SELECT * FROM sales" --client c --product p -o model
     ocular fit hdfs:///sales --client company --product sku --spark yarn --checkpoint /shared/fit.npz -o model
 
-    A fit that is stopped with Ctrl-C saves its best state. One that was killed goes on from its --checkpoint. With
-    --spark the executors read SOURCE where it is Parquet; docs/cluster.md says what they need.
+    Products that --only and --without rule out are fitted like the others, but the model never recommends them.
+
+    Ctrl-C ends the fit and saves its best state; a killed fit goes on from its --checkpoint. With --spark the executors
+    read SOURCE where it is Parquet; docs/cluster.md says what they need.
     """
     from ocular.artifact import check_target
     from ocular.errors import ConfigError
     from ocular.model import OCuLaR
     from ocular.storage import check_writable
 
-    model = OCuLaR(
-        options["coclusters"],
-        options["regularization"],
-        relative=options["relative"],
-        bias=options["bias"],
-        max_iter=options["max_iter"],
-        tol=options["tol"],
-        device=options["device"],
-        n_threads=options["threads"],
-        random_state=options["seed"],
-        verbose=sys.stderr.isatty(),
-    )
+    model = OCuLaR(**given_parameters(options), device=options["device"], verbose=sys.stderr.isatty())
     # what can be refused is refused before the long part
     if options["spark"] is not None and options["device"] != "cpu":
         raise ConfigError("expected either --spark or --device, got both; leave one out")
+    if options["spark"] is not None and (only or without):
+        raise ConfigError("expected no --only or --without with --spark; give them to ocular recommend")
     model.config()
     check_target(output)
     check_writable(output)
@@ -76,20 +84,32 @@ def fit(source: tuple[str, ...], output: Path, checkpoint: Path | None, **option
     if options["spark"] is not None:
         with spark_session(options["spark"]) as session:
             model = fit_on_spark(model, source, options, session, checkpoint)
-            model.save(output)
+            save_and_calibrate(model, output, calibrate=False, checkpoint=checkpoint)
     else:
         interactions = read_history(source, options)
         tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
-        fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint))
-        model.save(output)
-        if not options["no_calibration"] and not model.interrupted_:
-            calibrate_and_report(model)
-            model.save(output)
+        filters = product_filters(interactions, only, without)
+        fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, **filters))
+        save_and_calibrate(model, output, calibrate=not options["no_calibration"], checkpoint=checkpoint)
     click.echo(f"saved to {output}")
     if checkpoint is not None and model.converged_:
         checkpoint.unlink(missing_ok=True)
     elif checkpoint is not None:
         click.echo(f"the same command goes on from {checkpoint}")
+
+
+def save_and_calibrate(model: OCuLaR, output: Path, *, calibrate: bool = True, checkpoint: Path | None = None) -> None:
+    """Save a model before and after its calibration, so that Ctrl-C loses nothing but the calibration."""
+    model.save(output)
+    if model.interrupted_:
+        go_on = "" if checkpoint is None else f"; the same command goes on from {checkpoint}"
+        raise Interrupted(f"the best state so far is saved to {output}, calibration skipped{go_on}")
+    if calibrate:
+        try:
+            calibrate_and_report(model)
+        except KeyboardInterrupt:
+            raise Interrupted(f"the model is saved to {output}, calibration skipped") from None
+        model.save(output)
 
 
 def fit_on_spark(
@@ -111,18 +131,19 @@ def fit_on_spark(
 
 
 def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int) -> None:
+    """Print what was read, and a note where there are more co-clusters than it can fill."""
     click.echo(f"read {shape[0]:,} clients × {shape[1]:,} products, {nnz:,} pairs")
     if n_coclusters > min(shape):
-        few = max(2, round(min(shape) ** 0.5))
+        suggestion = max(2, round(min(shape) ** 0.5))
         click.echo(
-            f"note: {n_coclusters} co-clusters are more than there are clients or products; reasons get thin, "
-            f"try --coclusters {few}, or let ocular search choose",
+            f"note: {n_coclusters} co-clusters are more than there are clients or products, too many for clear "
+            f"reasons; try --coclusters {suggestion}, or ocular search",
             err=True,
         )
 
 
 def fit_and_report(fit: Callable[[], OCuLaR]) -> OCuLaR:
-    """Fit, and tell in plain lines how it went."""
+    """Fit, and print in one line how it went."""
     begun = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -136,18 +157,18 @@ def fit_and_report(fit: Callable[[], OCuLaR]) -> OCuLaR:
 
 
 def calibrate_and_report(model: OCuLaR) -> None:
-    """Find out how often recommendations come true; too small a history is no error."""
+    """Measure how often recommendations are bought; too few purchases for that are no error."""
     from ocular.errors import DataError
     from ocular.evaluation.calibration import calibrate
 
     try:
-        found = calibrate(model)
-    except (DataError, KeyboardInterrupt) as error:
-        click.echo(f"note: no hit rates for confidences ({error or 'interrupted'})", err=True)
+        calibration = calibrate(model)
+    except DataError as error:
+        click.echo(f"note: no hit rates ({phrase(error)})", err=True)
         return
-    with_rates = "" if found.error_after is None else f", {found.error_after:.3f} with hit rates"
+    after = "" if calibration.error_after is None else f"; {calibration.error_after:.3f} after calibration"
     click.echo(
-        f"checked on {found.share:.0%} of the purchases, held out from a second fit: "
-        f"{found.hits.sum():,} of {found.counts.sum():,} recommendations were bought, "
-        f"calibration error {found.error_before:.3f}{with_rates}"
+        f"Back-test on a held-out {calibration.share:.0%}: {calibration.hits.sum():,} of "
+        f"{calibration.counts.sum():,} recommendations were bought "
+        f"(calibration error {calibration.error_before:.3f}{after})"
     )

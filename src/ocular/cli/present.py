@@ -1,4 +1,4 @@
-"""Rows as a table, JSON or CSV."""
+"""What all commands share when they print: rows as a table, JSON or CSV, messages, notes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ocular.explain.names import one_line
 from ocular.storage import escape_formula, write_file
 
 Row = dict[str, Any]
+MAX_WIDTH = 100_000  # of a table that does not go to a terminal: nothing is cut off
 
 # parameters whose option is not their name with dashes
 OPTIONS = {
@@ -26,7 +28,15 @@ OPTIONS = {
     "n_clients": "--clients",
     "n_products": "--products",
     "n_patterns": "--patterns",
+    "n_jobs": "--jobs",
+    "n_points": "--points",
+    "M": "--at",
+    "N": "-n",
 }
+
+
+class Interrupted(Exception):  # noqa: N818  it is no error
+    """Ctrl-C ended a command; the message says what was skipped and how to go on."""
 
 
 def as_option(parameter: Parameter) -> str:
@@ -41,14 +51,14 @@ def phrase(message: object) -> str:
 
 
 class Notes(logging.Handler):
-    """Shows what the library logs as one line each."""
+    """Print what the library logs, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(f"note: {record.getMessage()}", err=True)
 
 
 def format_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """--format with these choices, the first by default."""
+    """Add --format with these choices, the first by default."""
     return click.option(
         "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="How to print."
     )
@@ -64,12 +74,12 @@ def deliver(text: str, output: Path | None) -> None:
 
 
 def render(rows: Sequence[Row], form: str) -> str:
-    """All rows, which have the same keys, as text."""
+    """Return rows, which all have the same keys, as text: table, json, jsonl or csv."""
     if form == "json":
         return json.dumps(rows, indent=2, ensure_ascii=False)
-    if form == "csv":
-        return _csv(rows)
-    return _table(rows)
+    if form == "jsonl":
+        return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    return _csv(rows) if form == "csv" else _table(rows)
 
 
 def _csv(rows: Sequence[Row]) -> str:
@@ -81,19 +91,31 @@ def _csv(rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
+    """
+    Return a plain table: aligned columns below a rule, without those that are empty in every row.
+
+    On a terminal long texts wrap; in a pipe every row is one line of any length.
+    """
     if not rows:
         return "nothing to show"
+    from rich.box import Box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    rule_only = Box("    \n    \n ─  \n    \n    \n    \n    \n    \n")
+    table = Table(box=rule_only, show_edge=False, padding=(0, 1, 0, 0), header_style="bold" if terminal else "")
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    cells = [[_cell(row[name]) for name in names] for row in rows]
-    right = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
-    widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(names)]
-    lines = [names, ["─" * width for width in widths], *cells]
-    return "\n".join(
-        "  ".join(
-            text.rjust(w) if r else text.ljust(w) for text, w, r in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    for name in names:
+        numeric = all(isinstance(row[name], int | float | None) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric or not terminal)
+    for row in rows:
+        table.add_row(*(Text(_cell(row[name])) for name in names))
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=None if terminal else MAX_WIDTH)
+    with console.capture() as printed:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in printed.get().rstrip("\n").splitlines())
 
 
 def _cell(value: Any) -> str:

@@ -1,12 +1,15 @@
-"""ocular recommend: the products to offer."""
+"""ocular recommend: products for clients, or clients for a product."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ocular.cli.filters import filter_options, product_filters
 from ocular.cli.present import Row, format_option, render
 from ocular.cli.reading import spark_option, spark_session
 
@@ -15,113 +18,203 @@ if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
 CLIENTS_AT_ONCE = 10_000
+N_PRODUCTS, N_CLIENTS = 5, 50  # by default
+STDOUT = Path("-")
+SUFFIXES = (".csv", ".parquet", ".jsonl")
 
 
-@click.command(short_help="Recommend products to one client or to all.")
+@click.command(short_help="Recommend products to clients, or find clients for a product.")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--client", "clients", multiple=True, metavar="NAME", help="Whom to recommend to; repeatable.")
-@click.option("--all", "everybody", is_flag=True, help="All clients; needs --output.")
-@click.option("-n", "count", default=5, show_default=True, type=click.IntRange(min=1), help="Products for each client.")
+@click.option(
+    "--client", "clients", multiple=True, metavar="NAME", help="Recommend products to this client; repeatable."
+)
+@click.option("--product", metavar="NAME", help="List the clients to offer this product to.")
+@click.option("--all", "everybody", is_flag=True, help="Recommend products to all clients; needs --output.")
+@click.option(
+    "-n",
+    "count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Products per client, or clients for the product.  [default: {N_PRODUCTS}, or {N_CLIENTS} with --product]",
+)
+@filter_options
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
-    help="With --all: the CSV or Parquet file to write, with --spark a folder.",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="With --all: a .csv, .parquet or .jsonl file to write, or - for standard output; with --spark a folder.",
 )
-@click.option("--explain", is_flag=True, help="Say why: a reason with each product.")
+@click.option("--explain", is_flag=True, help="Print the reason for each recommendation.")
 @click.option("--hide-clients", is_flag=True, help="With --explain: name no other client.")
 @spark_option
 @format_option("table", "json", "csv")
 def recommend(
     model: Path,
     clients: tuple[str, ...],
+    product: str | None,
     everybody: bool,
-    count: int,
+    count: int | None,
     output: Path | None,
     explain: bool,
     hide_clients: bool,
     spark: str | None,
     form: str,
+    **filters: tuple[str, ...],
 ) -> None:
     """
-    Recommend products from the model folder MODEL, most probable first.
+    Recommend products from the model folder MODEL, most probable first; or list the clients for a product.
 
     \b
     ocular recommend model --client "Acme Ltd" -n 5 --explain
-    ocular recommend model --client "Acme Ltd" --format json
+    ocular recommend model --client "Acme Ltd" --only family=Printing --format json
+    ocular recommend model --product "Router 200" -n 20
     ocular recommend model --all -n 10 -o recommendations.parquet
+    ocular recommend model --all -n 10 -o - --format json | head
     ocular recommend model --all -n 10 -o recommendations --spark spark://host:7077
 
-    The hit rate says how often recommendations with such a confidence came true on held-out purchases, the price is
-    what similar clients paid, the value is price times hit rate. With --all every product comes with the co-cluster
-    that speaks for it most and with what the client has of it; with --spark the output is a folder of Parquet files.
+    \b
+    confidence  the model's probability
+    chance      how often such recommendations were bought in the back-test; the confidence without one
+    price       what similar clients paid for a unit (price_low to price_high: 80% of them)
+    value       chance × typical price × typical quantity
+
+    With --all every recommendation has its typical price, quantity and value, its strongest pattern and what the client
+    owns of it. Standard output is CSV, or JSON lines with --format json.
     """
     from ocular.advisor import Advisor
-    from ocular.errors import ConfigError
 
-    if everybody == bool(clients) or everybody != (output is not None):
-        raise ConfigError("expected --client NAME, or --all together with --output FILE; see ocular recommend --help")
-    if spark is not None and not everybody:
-        raise ConfigError("expected --all together with --spark, got single clients; leave --spark out")
-    if output is not None and ((output.suffix not in {".csv", ".parquet"} and spark is None) or explain):
-        what = "no --explain with --all" if explain else f"an output file .csv or .parquet, got {output.name!r}"
-        raise ConfigError(f"expected {what}")
+    _check(clients, product, everybody, output, explain, spark, filters)
     advisor = Advisor.load(model)
-    if output is not None and spark is not None:
-        with spark_session(spark) as session:
-            from ocular.spark import recommend as recommend_on_spark
-
-            written = recommend_on_spark(advisor.model, session, output, count)
-        click.echo(f"wrote {written:,} recommendations to the folder {output}")
-        return
+    choice = product_filters(advisor.model.interactions_, filters["only"], filters["without"])
     if output is not None:
-        written = _write_all(advisor.model, count, output)
-        click.echo(f"wrote {written:,} recommendations to {output}")
+        _recommend_all(advisor.model, choice, count or N_PRODUCTS, output, spark, form)
         return
-    found = [
-        (rank + 1, recommendation)
-        for client in clients
-        for rank, recommendation in enumerate(advisor.recommend(client, count))
-    ]
+    if product is not None:
+        found = list(enumerate(advisor.clients_for(product, count or N_CLIENTS), 1))
+    else:
+        found = [
+            (rank, recommendation)
+            for client in clients
+            for rank, recommendation in enumerate(advisor.recommend(client, count or N_PRODUCTS, **choice), 1)
+        ]
     rows = [recommendation_row(rank, recommendation) for rank, recommendation in found]
     reasons = [each.text(show_clients=not hide_clients) for _, each in found] if explain else []
-    if form != "table":
-        rows = [row | {"reason": reason} for row, reason in zip(rows, reasons, strict=True)] if explain else rows
-        reasons = []
-    click.echo("\n\n".join([render(rows, form), *reasons]))
+    if form == "table":
+        click.echo("\n\n".join([render([short_row(row) for row in rows], "table"), *reasons]))
+        return
+    if explain:
+        rows = [row | {"reason": reason} for row, reason in zip(rows, reasons, strict=True)]
+    click.echo(render(rows, form))
+
+
+def _check(
+    clients: tuple[str, ...],
+    product: str | None,
+    everybody: bool,
+    output: Path | None,
+    explain: bool,
+    spark: str | None,
+    filters: dict[str, tuple[str, ...]],
+) -> None:
+    """Refuse options that do not go together."""
+    from ocular.errors import ConfigError
+
+    if sum((bool(clients), product is not None, everybody)) != 1 or everybody != (output is not None):
+        raise ConfigError(
+            "expected --client NAME, --product NAME, or --all together with --output; see ocular recommend --help"
+        )
+    if product is not None and any(filters.values()):
+        raise ConfigError("expected no --only or --without with --product, which is a single product")
+    if spark is not None and not everybody:
+        raise ConfigError("expected --all together with --spark, got single clients; leave --spark out")
+    if everybody and explain:
+        raise ConfigError("expected no --explain with --all, which has the strongest reason of each recommendation")
+    if output is not None and spark is None and output != STDOUT and output.suffix not in SUFFIXES:
+        raise ConfigError(f"expected an output file .csv, .parquet or .jsonl, or -, got {output.name!r}")
 
 
 def recommendation_row(rank: int, recommendation: Recommendation) -> Row:
-    """Client, rank, product, confidence, hit rate, price and value; None for what is not known."""
+    """Return a recommendation as a row; None for what is not known."""
     price, observed = recommendation.price, recommendation.observed
     return {
         "client": recommendation.client,
         "rank": rank,
         "product": recommendation.product,
         "confidence": round(recommendation.confidence, 6),
+        "chance": round(recommendation.chance, 4),
         "hit_rate": None if observed is None else round(observed.rate, 4),
         "price": None if price is None else price.median,
         "price_low": None if price is None else price.low,
         "price_high": None if price is None else price.high,
+        "typical_price": recommendation.typical_price,
+        "typical_quantity": recommendation.typical_quantity,
         "value": None if recommendation.value is None else round(recommendation.value, 2),
     }
 
 
-def _write_all(model: OCuLaR, count: int, output: Path) -> int:
-    """In blocks of clients, so that memory goes with what is written, not with clients × products."""
-    import polars as pl
+def short_row(row: Row) -> Row:
+    """Return a row as a table shows it: one number for the chance, and the price that the client would pay."""
+    return {name: value for name, value in row.items() if name not in {"hit_rate", "typical_price", "typical_quantity"}}
+
+
+def _recommend_all(
+    model: OCuLaR, choice: dict[str, Any], count: int, output: Path, spark: str | None, form: str
+) -> None:
+    if choice:
+        from ocular.data.selection import allowed_items
+
+        allowed = allowed_items(model.interactions_, choice.get("only"), choice.get("without"))
+        if allowed is not None:
+            model.excluded_items_ = model.excluded_items_ | ~allowed
+    if spark is not None:
+        from ocular.spark import recommend as recommend_on_spark
+
+        with spark_session(spark) as session:
+            written = recommend_on_spark(model, session, output, count)
+        click.echo(f"wrote {written:,} recommendations to the folder {output}")
+    elif output == STDOUT:
+        _print_all(model, count, "jsonl" if form == "json" else "csv")
+    else:
+        written = _write_all(model, count, output)
+        click.echo(f"wrote {written:,} recommendations to {output}")
+
+
+def _blocks(model: OCuLaR, count: int) -> Iterator[Any]:
+    """Yield frames of recommendations for blocks of clients, so that memory does not go with clients × products."""
     from tqdm.auto import tqdm
 
     from ocular.batch import Batch, Clients
-    from ocular.storage import write_table
 
     batch, n_users = Batch(model), model.interactions_.n_users
-    starts = tqdm(range(0, n_users, CLIENTS_AT_ONCE), unit="block", disable=None)
-    table = pl.concat(
-        batch.recommend(Clients.of(model, first, min(first + CLIENTS_AT_ONCE, n_users)), count) for first in starts
-    )
-    if output.suffix == ".csv":  # for a spreadsheet: a name that looks like a formula is marked as text
-        text = pl.selectors.string()
-        table = table.with_columns(text.str.replace(r"^([=+\-@\t\r])", "'${1}"))
-    write_table(output, table)
+    for first in tqdm(range(0, n_users, CLIENTS_AT_ONCE), unit="block", disable=None):
+        yield batch.recommend(Clients.of(model, first, min(first + CLIENTS_AT_ONCE, n_users)), count)
+
+
+def _print_all(model: OCuLaR, count: int, form: str) -> None:
+    for number, table in enumerate(_blocks(model, count)):
+        if form == "jsonl":
+            text = table.write_ndjson()
+        else:
+            text = _without_formulas(table).write_csv(include_header=number == 0)
+        sys.stdout.write(text)
+
+
+def _write_all(model: OCuLaR, count: int, output: Path) -> int:
+    import polars as pl
+
+    from ocular.storage import write_file, write_table
+
+    table = pl.concat(_blocks(model, count))
+    if output.suffix == ".jsonl":
+        text = table.write_ndjson()
+        write_file(output, lambda file: file.write(text.encode()))
+    else:
+        write_table(output, _without_formulas(table) if output.suffix == ".csv" else table)
     return len(table)
+
+
+def _without_formulas(table: Any) -> Any:
+    """Mark names that a spreadsheet would take for a formula as text."""
+    import polars as pl
+
+    return table.with_columns(pl.selectors.string().str.replace(r"^([=+\-@\t\r])", "'${1}"))

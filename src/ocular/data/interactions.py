@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -370,6 +370,12 @@ class Interactions:
 
     def _repr_html_(self) -> str:
         return facts_html(self)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        # NumPy would make an object array of it, which scikit-learn's searches fail on far from here
+        raise DataError(
+            "expected a matrix, got Interactions; pass interactions.to_matrix() to scikit-learn, or use ocular.search"
+        )
 
 
 def plain(label: Any) -> Any:

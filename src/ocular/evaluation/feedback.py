@@ -1,8 +1,8 @@
 """
-What people made of recommendations, as a test: does a model put what they took up above what they refused?
+Feedback as a test: does a model rank what sellers took up above what they refused?
 
-The file is the feedback that the application exports: columns client, product and verdict, oldest first; the last word
-on a pair counts. Models are fitted without the pairs that were judged, since what was won is in the purchases by now.
+The file is the feedback that the application exports, with the columns client, product and status, oldest first; the
+latest status of a pair counts. Models are fitted without these pairs, since what was won is in the purchases by now.
 """
 
 from __future__ import annotations
@@ -17,64 +17,61 @@ from sklearn.metrics import roc_auc_score
 
 from ocular.data.interactions import Interactions
 from ocular.errors import DataError
+from ocular.feedback import TAKEN_UP, Status
 from ocular.storage import escape_formula
 
-TAKEN, REFUSED = ("pursue", "won"), ("not relevant", "lost")
+COLUMNS = ("client", "product", "status")
 
 
-class Judged(NamedTuple):
-    """Pairs of the history that people judged."""
+class FeedbackPairs(NamedTuple):
+    """Client–product pairs with the latest status of each."""
 
     users: NDArray[np.int64]
     items: NDArray[np.int64]
-    taken: NDArray[np.bool_]
-    unknown: int  # pairs of clients or products that are not in the history
+    taken_up: NDArray[np.bool_]  # pursuing or won; the others are not a fit or lost
+    n_unknown: int = 0  # pairs of clients or products that are not in the purchases
 
 
-def read_judged(path: Path, history: Interactions) -> Judged:
+def read_feedback(path: Path, interactions: Interactions) -> FeedbackPairs:
+    """Read the application's export; raise DataError where it cannot serve as a test."""
     try:
         table = pl.read_csv(path, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(
-            f"{path} can not be read as CSV ({str(error).splitlines()[0]}); export the feedback again"
-        ) from error
-    missing = {"client", "product", "verdict"} - set(table.columns)
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path} cannot be read as CSV ({reason}); export the feedback again") from error
+    missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
-        raise DataError(
-            f"expected the columns client, product and verdict in {path}, got none named {', '.join(missing)}"
-        )
-    last = {(row["client"], row["product"]): row["verdict"] for row in table.iter_rows(named=True)}
-    strange = sorted({str(verdict) for verdict in last.values()} - {*TAKEN, *REFUSED})
-    if strange:
-        raise DataError(f"expected verdicts of {', '.join(TAKEN + REFUSED)} in {path}, got {strange[0]!r}")
+        raise DataError(f"expected the columns {', '.join(COLUMNS)} in {path}, got none named {', '.join(missing)}")
+    latest = {(row["client"], row["product"]): row["status"] for row in table.iter_rows(named=True)}
+    unknown_statuses = sorted({str(status) for status in latest.values()} - set(Status))
+    if unknown_statuses:
+        raise DataError(f"expected a status of {', '.join(Status)} in {path}, got {unknown_statuses[0]!r}")
     # the export marks names that a spreadsheet would take for formulas
-    users, items = (
-        {escape_formula(name): row for name, row in rows.items()} for rows in (history.user_rows, history.item_rows)
-    )
-    known = {pair: verdict for pair, verdict in last.items() if pair[0] in users and pair[1] in items}
-    taken = np.array([verdict in TAKEN for verdict in known.values()], dtype=bool)
-    if taken.all() or not taken.any():
+    users = {escape_formula(name): row for name, row in interactions.user_rows.items()}
+    items = {escape_formula(name): row for name, row in interactions.item_rows.items()}
+    known = {pair: status for pair, status in latest.items() if pair[0] in users and pair[1] in items}
+    taken_up = np.array([status in TAKEN_UP for status in known.values()], dtype=bool)
+    if taken_up.all() or not taken_up.any():
         raise DataError(
             f"expected recommendations that were taken up and others that were refused in {path}, "
-            f"got {int(taken.sum())} and {int((~taken).sum())} of clients and products in the purchases"
+            f"got {int(taken_up.sum())} and {int((~taken_up).sum())} of clients and products in the purchases"
         )
-    rows, columns = (
-        np.array(ids, dtype=np.int64) for ids in zip(*((users[c], items[p]) for c, p in known), strict=True)
-    )
-    return Judged(rows, columns, taken, len(last) - len(known))
+    user_ids = np.array([users[client] for client, _ in known], dtype=np.int64)
+    item_ids = np.array([items[product] for _, product in known], dtype=np.int64)
+    return FeedbackPairs(user_ids, item_ids, taken_up, len(latest) - len(known))
 
 
-def leave_out(history: Interactions, judged: Judged) -> Interactions:
-    """The purchases without the pairs that were judged."""
-    pairs = history.pair_users.astype(np.int64) * history.n_items + history.by_user.indices
-    return history.where(~np.isin(pairs, judged.users * history.n_items + judged.items))
+def without_feedback(interactions: Interactions, pairs: FeedbackPairs) -> Interactions:
+    """Return the purchases without the pairs that have feedback."""
+    bought = interactions.pair_users.astype(np.int64) * interactions.n_items + interactions.by_user.indices
+    return interactions.where(~np.isin(bought, pairs.users * interactions.n_items + pairs.items))
 
 
-def measure_judged(model: Any, judged: Judged) -> float:
-    """How likely it is that a pair that was taken up has a higher score than one that was refused: 0.5 is chance."""
-    users, row = np.unique(judged.users, return_inverse=True)
-    items, column = np.unique(judged.items, return_inverse=True)
+def feedback_auc(model: Any, pairs: FeedbackPairs) -> float:
+    """Return the probability that a pair taken up scores higher than one refused: 0.5 is chance, 1 is perfect."""
+    users, rows = np.unique(pairs.users, return_inverse=True)
+    items, columns = np.unique(pairs.items, return_inverse=True)
     ids, scores = model.recommend(users, N=len(items), items=items, filter_already_liked_items=False)
     table = np.empty((len(users), len(items)))
     np.put_along_axis(table, np.searchsorted(items, ids), scores, axis=1)
-    return float(roc_auc_score(judged.taken, table[row, column]))
+    return float(roc_auc_score(pairs.taken_up, table[rows, columns]))

@@ -1,39 +1,43 @@
 """
-Methods side by side: the paper's protocol, and a backtest by time.
+Methods side by side: the paper's protocol, and a back-test by date.
 
-A quarter of the pairs is held out at random, several times over; every method is fitted on the rest and measured on
-what was held out. Where a method has several settings, one is chosen on the first of these instances and kept for all:
-on a validation part of its training data, or on the test data themselves, as the paper did. Which of the two it was is
-part of the result. Only the first is an honest estimate.
+A random quarter of the pairs is held out, several times over; every method is fitted on the rest and measured on what
+was held out. Where a method has several settings, one is chosen on the first of these instances and kept for all: on a
+validation part of its training data, or on the test data themselves, as the paper did. Which of the two it was is part
+of the result. Only the first is an honest estimate.
+
+A back-test holds out everything from a date on, and tunes by time too: the validation part is the end of the training
+data. A random part of it would ask another question than the test does.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import ttest_rel
 from sklearn.exceptions import ConvergenceWarning
 
 from ocular.baselines import BASELINES
 from ocular.data.interactions import Interactions
+from ocular.data.matrices import as_interactions
 from ocular.data.splits import Split, random_split, time_split
-from ocular.errors import ConfigError
-from ocular.evaluation.metrics import METRICS, PER_USER, Scores, measure
+from ocular.errors import ConfigError, DataError
+from ocular.evaluation.comparison import Comparison, Parameters, Result
+from ocular.evaluation.metrics import PER_USER, measure
 from ocular.model import OCuLaR
+from ocular.validation import check_choice, check_whole
 
 MODELS = ("ocular", "r-ocular", *BASELINES)
 TUNING = ("none", "validation", "test")
 VALIDATION_SHARE = 0.1  # of the training data: with less to learn from, too large a λ would be chosen
+MIN_VALIDATION, MAX_VALIDATION = 0.1, 0.5  # by time, as shares of the training purchases
 RELATIVE = 2.0  # R-OCuLaR's positives weigh more, so that its λ must: twice as much is a fair start on MovieLens
 
-Parameters = Mapping[str, Any]
-
-# What each method chooses from where nothing else is said. Large λ suit sparse data, an early end many co-clusters.
+# What each method chooses from by default. Large λ suit sparse data, an early end many co-clusters.
 SETTINGS: dict[str, list[Parameters]] = {
     "ocular": [{"n_coclusters": K, "regularization": strength, "tol": 1e-3}
                for K in (50, 200, 800) for strength in (10.0, 30.0, 60.0, 100.0, 300.0)],
@@ -56,106 +60,37 @@ class Method:
     settings: Sequence[Parameters] = ({},)
 
     def __post_init__(self) -> None:
-        if self.name not in MODELS:
-            raise ConfigError(f"expected a model of {', '.join(MODELS)}, got {self.name!r}")
+        check_choice(self.name, "models", MODELS)
         if not self.settings:
             raise ConfigError(f"expected at least one setting of {self.name}, got none")
 
     @classmethod
     def tunable(cls, name: str) -> Method:
-        """With SETTINGS to choose from."""
+        """Return the method with its SETTINGS to choose from."""
         return cls(name, SETTINGS.get(name, ({},)))
 
     def make(self, parameters: Parameters, random_state: int) -> Any:
-        """A model to be fitted; ConfigError or TypeError where a parameter makes no sense."""
-        if self.name in BASELINES:
-            model = BASELINES[self.name](**parameters)
-            return model.set_params(random_state=random_state) if "random_state" in model.get_params() else model
-        model = OCuLaR(**{"relative": self.name == "r-ocular", "random_state": random_state, **parameters})
-        model.config()  # refuses nonsense before any fit
+        """Return a model to be fitted; raise ConfigError where a parameter makes no sense."""
+        try:
+            if self.name in BASELINES:
+                model = BASELINES[self.name](**parameters)
+                return model.set_params(random_state=random_state) if "random_state" in model.get_params() else model
+            model = OCuLaR(**{"relative": self.name == "r-ocular", "random_state": random_state, **parameters})
+        except TypeError as error:
+            raise ConfigError(f"expected parameters of {self.name}, got {dict(parameters)} ({error})") from error
+        model.config()  # raises before any fit
         return model
 
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """One method on all instances."""
-
-    method: str
-    parameters: Parameters
-    scores: list[Scores]  # one an instance
-    seconds: list[float]  # of each fit
-
-    def mean(self, metric: str, M: int) -> float:
-        return float(np.mean([scores.mean(metric, M) for scores in self.scores]))
-
-    def error(self, metric: str, M: int) -> float | None:
-        """Standard error over the instances; None for a single one."""
-        values = [scores.mean(metric, M) for scores in self.scores]
-        return None if len(values) < 2 else float(np.std(values, ddof=1) / np.sqrt(len(values)))
-
-    def per_user(self, metric: str, M: int) -> dict[int, float]:
-        """Every user's mean over the instances where they had something to find."""
-        totals: dict[int, list[float]] = {}
-        for scores in self.scores:
-            column = scores.per_user[metric][:, scores.cutoffs.index(M)]
-            for user, value in zip(scores.users.tolist(), column.tolist(), strict=True):
-                totals.setdefault(user, []).append(value)
-        return {user: float(np.mean(values)) for user, values in totals.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """All methods on the same instances."""
-
-    results: list[Result]
-    tuned_on: str  # of TUNING
-    metric: str
-    M: int
-
-    @property
-    def best(self) -> Result:
-        return max(self.results, key=lambda result: result.mean(self.metric, self.M))
-
-    def p_value(self, result: Result) -> float | None:
-        """Of the paired t-test over users against the best method; None for the best itself."""
-        if result is self.best:
-            return None
-        ours, theirs = result.per_user(self.metric, self.M), self.best.per_user(self.metric, self.M)
-        users = sorted(ours.keys() & theirs.keys())
-        difference = np.array([theirs[user] - ours[user] for user in users])
-        if len(users) < 2 or not difference.any():
-            return 1.0
-        return float(ttest_rel([theirs[user] for user in users], [ours[user] for user in users]).pvalue)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a method, the best first."""
-        ordered = sorted(self.results, key=lambda result: -result.mean(self.metric, self.M))
-        return [self._row(result) for result in ordered]
-
-    def _row(self, result: Result) -> dict[str, Any]:
-        p, error = self.p_value(result), result.error(self.metric, self.M)
-        return {
-            "model": result.method,
-            "best": result is self.best,
-            **{f"{metric}@{self.M}": round(result.mean(metric, self.M), 4) for metric in METRICS},
-            "standard_error": None if error is None else round(error, 5),
-            "p_value": None if p is None else float(f"{p:.2g}"),
-            "parameters": dict(result.parameters),
-            "fit_seconds": round(float(np.mean(result.seconds)), 2),
-            "instances": len(result.scores),
-            "clients": len(result.scores[0].users),
-            "left_out": result.scores[0].left_out,
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON: the rows, and every M of every instance."""
-        instances = {result.method: [scores.to_dict() for scores in result.scores] for result in self.results}
-        metric = f"{self.metric}@{self.M}"
-        return {"tuned_on": self.tuned_on, "metric": metric, "rows": self.rows(), "instances": instances}
+    def check(self, shape: tuple[int, int], random_state: int) -> None:
+        """Raise where the method could not be fitted to users × items of this shape: before anything is fitted."""
+        for parameters in self.settings:
+            model = self.make(parameters, random_state)
+            if self.name in BASELINES:
+                model.check(shape)
 
 
 def compare(
-    history: Interactions,
+    interactions: Any,
     methods: Iterable[str | Method],
     *,
     instances: int = 10,
@@ -171,16 +106,20 @@ def compare(
 
     Methods are tuned by `metric` at the first M, on a "validation" part of the first instance's training data or on its
     "test" data: those given by name choose from SETTINGS. "none" takes the first setting, or the defaults. `report` is
-    told each step in one line.
+    called with one line for each step.
     """
-    if not isinstance(instances, int) or instances < 1:
-        raise ConfigError(f"expected a whole number of at least 1 instances, got {instances!r}")
-    splits = (random_split(history, test_share, random_state + number) for number in range(instances))
-    return _compare(splits, methods, tune, metric, M, random_state, report)
+    interactions = as_interactions(interactions)
+    instances = check_whole(instances, "instances", 1)
+    splits = (random_split(interactions, test_share, random_state + number) for number in range(instances))
+
+    def validation(train: Interactions, _test: Interactions) -> Split:
+        return random_split(train, VALIDATION_SHARE, random_state)
+
+    return _compare(interactions, splits, validation, methods, tune, metric, M, random_state, report)
 
 
 def backtest(
-    history: Interactions,
+    interactions: Any,
     date: Any,
     methods: Iterable[str | Method],
     *,
@@ -190,12 +129,40 @@ def backtest(
     random_state: int = 0,
     report: Callable[[str], object] = lambda _: None,
 ) -> Comparison:
-    """What would have been recommended before a date, against what was first bought on or after it."""
-    return _compare([time_split(history, date)], methods, tune, metric, M, random_state, report)
+    """
+    Measure what would have been recommended before a date against what was first bought on or after it.
+
+    With tune="validation" the parameters are chosen in the same way before the date: see `split_before`.
+    """
+    interactions = as_interactions(interactions)
+    splits = [time_split(interactions, date)]
+    return _compare(interactions, splits, split_before, methods, tune, metric, M, random_state, report)
+
+
+def split_before(train: Interactions, test: Interactions) -> Split:
+    """
+    Hold out the end of the training data: as long a period as the test data span.
+
+    It is at least a tenth and at most half of the training purchases, so that there is enough to fit and to measure.
+    """
+    if train.purchases is None or train.purchases.time is None or test.purchases is None or test.purchases.time is None:
+        raise DataError("expected purchases with a time, got none")
+    times = np.sort(train.purchases.time[~np.isnat(train.purchases.time)])
+    start, end = np.nanmin(test.purchases.time), np.nanmax(test.purchases.time)
+    earliest, latest = (times[int((1 - share) * len(times))] for share in (MAX_VALIDATION, MIN_VALIDATION))
+    date = min(max(start - (end - start), earliest), latest)
+    try:
+        return time_split(train, date)
+    except DataError as error:
+        raise DataError(
+            f"expected new pairs to tune on before {start}, got none; tune on none or choose a later date"
+        ) from error
 
 
 def _compare(
+    interactions: Interactions,
     splits: Iterable[Split],
+    validation: Callable[[Interactions, Interactions], Split],
     methods: Iterable[str | Method],
     tune: str,
     metric: str,
@@ -204,48 +171,41 @@ def _compare(
     report: Callable[[str], object],
 ) -> Comparison:
     cutoffs = (M,) if isinstance(M, int) else tuple(M)
-    named = Method if tune == "none" else Method.tunable
-    chosen = [named(method) if isinstance(method, str) else method for method in methods]
-    _check(chosen, tune, metric, random_state)
-    parameters: dict[str, Parameters] = {}
+    by_name = Method if tune == "none" else Method.tunable
+    chosen = [by_name(method) if isinstance(method, str) else method for method in methods]
+    _check(chosen, tune, metric, random_state, interactions.shape)
     results: dict[str, Result] = {}
+    needs_validation = tune == "validation" and any(len(method.settings) > 1 for method in chosen)
     for number, (train, test) in enumerate(splits):
+        choice = validation(train, test) if number == 0 and needs_validation else Split(train, test)
         for method in chosen:
             if number == 0:
-                choice = (
-                    random_split(train, VALIDATION_SHARE, random_state) if tune == "validation" else Split(train, test)
-                )
-                parameters[method.name] = _tuned(method, choice, tune, metric, cutoffs[0], random_state, report)
-                results[method.name] = Result(method.name, parameters[method.name], [], [])
+                parameters = _tune(method, choice, tune, metric, cutoffs[0], random_state, report)
+                results[method.name] = Result(method.name, parameters, [], [])
             result = results[method.name]
-            model, seconds = _fit(method.make(parameters[method.name], random_state), train)
+            model, seconds = _fit(method.make(result.parameters, random_state), train)
             result.scores.append(measure(model, train, test, cutoffs))
             result.seconds.append(seconds)
             value = result.scores[-1].mean(metric, cutoffs[0])
             report(f"instance {number + 1}: {method.name} {metric}@{cutoffs[0]} {value:.4f}, fitted in {seconds:.1f} s")
-    return Comparison(list(results.values()), tune, metric, cutoffs[0])
+    return Comparison(list(results.values()), tune, metric, cutoffs[0], interactions.native)
 
 
-def _check(methods: Sequence[Method], tune: str, metric: str, random_state: int) -> None:
-    """Everything that can be refused, before anything is fitted."""
-    if tune not in TUNING:
-        raise ConfigError(f"expected tune to be one of {', '.join(TUNING)}, got {tune!r}")
-    if metric not in PER_USER:
-        raise ConfigError(f"expected a metric of {', '.join(PER_USER)}, got {metric!r}")
+def _check(methods: Sequence[Method], tune: str, metric: str, random_state: int, shape: tuple[int, int]) -> None:
+    """Refuse everything that can be refused before anything is fitted."""
+    check_choice(tune, "tune", TUNING)
+    check_choice(metric, "metric", PER_USER)
     names = [method.name for method in methods]
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"expected every model once, got {', '.join(names) or 'none'}")
     for method in methods:
-        for parameters in method.settings:
-            try:
-                method.make(parameters, random_state)
-            except TypeError as error:
-                raise ConfigError(f"expected parameters of {method.name}, got {dict(parameters)} ({error})") from error
+        method.check(shape, random_state)
 
 
-def _tuned(
+def _tune(
     method: Method, split: Split, tune: str, metric: str, M: int, random_state: int, report: Callable[[str], object]
 ) -> Parameters:
+    """Return the best of a method's settings on a split."""
     if tune == "none" or len(method.settings) == 1:
         return method.settings[0]
     values = []
@@ -261,4 +221,6 @@ def _fit(model: Any, train: Interactions) -> tuple[Any, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the best within max_iter is what is compared
         model.fit(train)
+    if getattr(model, "interrupted_", False):
+        raise KeyboardInterrupt  # the score of half a fit would mislead
     return model, time.perf_counter() - begun

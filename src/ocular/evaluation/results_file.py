@@ -1,4 +1,4 @@
-"""The finished tasks of a search on file, so that a killed one goes on where it was."""
+"""The results file of a search: finished trials, so that a killed search goes on where it was."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ocular.errors import ArtifactError
-from ocular.evaluation.trial import Point, Score, Task
+from ocular.evaluation.trial import GridPoint, Trial, TrialScore
 from ocular.storage import check_writable, write_file
 
 FORMAT, VERSION = "ocular-search", 1
@@ -17,13 +17,14 @@ FORMAT, VERSION = "ocular-search", 1
 
 class ResultsFile:
     """
-    Finished tasks, a JSON line each below a header that says of what; only in memory without a path.
+    Finished trials, one JSON line each below a header that names the purchases and the settings.
 
-    A last line without an end was being written when the search was killed: it is cut off.
+    Without a path they are kept in memory only. A last line without an end was being written when the search was
+    killed: it is cut off.
     """
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
-        self._path, self._scores = path, dict[Task, Score]()
+        self._path, self._scores = path, dict[Trial, TrialScore]()
         if path is None:
             return
         header = {"format": FORMAT, "version": VERSION, **header}
@@ -32,7 +33,7 @@ class ResultsFile:
         try:
             content = path.read_bytes() if path.exists() else b""
         except OSError as error:
-            raise ArtifactError(f"{path} can not be read ({error.strerror}); choose another file") from error
+            raise ArtifactError(f"{path} cannot be read ({error.strerror}); choose another file") from error
         whole_lines = content[: content.rfind(b"\n") + 1]
         if not whole_lines:
             if not first.encode().startswith(content):
@@ -46,30 +47,31 @@ class ResultsFile:
     def _read(self, content: bytes, header: dict[str, Any]) -> None:
         path, number = self._path, 1
         try:
-            theirs, *lines = content.decode().splitlines()
-            _check_header(path, json.loads(theirs), header)
+            first_line, *lines = content.decode().splitlines()
+            _check_header(path, json.loads(first_line), header)
             for number, text in enumerate(lines, 2):  # noqa: B007  the error names it
                 line = json.loads(text)
-                task = Task(Point(**line["point"]), int(line["fold"]))
-                self._scores[task] = Score(*(float(line[name]) for name in Score._fields))
+                trial = Trial(GridPoint(**line["point"]), int(line["fold"]))
+                self._scores[trial] = TrialScore(*(float(line[name]) for name in TrialScore._fields))
         except (ValueError, KeyError, TypeError) as error:
             what = "not a results file of a search" if number == 1 else f"damaged in line {number}"
             raise ArtifactError(f"{path} is {what}; choose another file") from error
 
-    def __contains__(self, task: Task) -> bool:
-        return task in self._scores
+    def __contains__(self, trial: Trial) -> bool:
+        return trial in self._scores
 
-    def scores(self, point: Point, folds: int) -> list[Score]:
-        """Of the first folds."""
-        return [self._scores[Task(point, fold)] for fold in range(folds)]
+    def scores(self, point: GridPoint, folds: int) -> list[TrialScore]:
+        """Return the scores of a grid point on the first folds."""
+        return [self._scores[Trial(point, fold)] for fold in range(folds)]
 
-    def add(self, task: Task, score: Score) -> None:
-        if task in self:
+    def add(self, trial: Trial, score: TrialScore) -> None:
+        """Keep a score, on file before the next trial begins."""
+        if trial in self:
             return
-        self._scores[task] = score
+        self._scores[trial] = score
         if self._path is None:
             return
-        line = json.dumps({"point": asdict(task.point), "fold": task.fold, **score._asdict()})
+        line = json.dumps({"point": asdict(trial.point), "fold": trial.fold, **score._asdict()})
         try:
             with self._path.open("ab") as file:
                 file.write(f"{line}\n".encode())
@@ -79,13 +81,13 @@ class ResultsFile:
             raise ArtifactError(f"could not write {self._path}: {error.strerror}; free some space and go on") from error
 
 
-def _check_header(path: Path | None, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    if theirs["format"] != FORMAT or theirs["version"] != VERSION:
-        raise ValueError(theirs["format"])
-    if theirs["data"] != ours["data"]:
-        raise ArtifactError(f"{path} belongs to another purchase history; delete it or choose another file")
-    was, now = theirs["settings"], ours["settings"]
+def _check_header(path: Path | None, header: dict[str, Any], expected: dict[str, Any]) -> None:
+    if header["format"] != FORMAT or header["version"] != VERSION:
+        raise ValueError(header["format"])
+    if header["data"] != expected["data"]:
+        raise ArtifactError(f"{path} belongs to other purchases; delete it or choose another file")
+    was, now = header["settings"], expected["settings"]
     different = [name for name in now | was if was.get(name) != now.get(name)]
     if different:
-        told = ", ".join(f"{name}={was.get(name)!r}" if name != "points" else "another grid" for name in different)
-        raise ArtifactError(f"{path} belongs to a search with {told}; delete it or choose another file")
+        settings = ", ".join("another grid" if name == "points" else f"{name}={was.get(name)!r}" for name in different)
+        raise ArtifactError(f"{path} belongs to a search with {settings}; delete it or choose another file")

@@ -1,4 +1,4 @@
-"""What one setting scores on one fold, in this process or in another."""
+"""The trials of a search: a grid point is fitted and measured on one fold, in this process or in another."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.splits import Split, k_fold, random_split
-from ocular.errors import ConfigError, FitError
+from ocular.errors import FitError
 from ocular.evaluation.metrics import PER_USER, measure
 from ocular.model import OCuLaR
 from ocular.solver.config import FitConfig
 from ocular.storage import write_file
-from ocular.validation import check_whole
+from ocular.validation import check_choice, check_whole
 
-TEST_SHARE = 0.25  # of a single split
+TEST_SHARE = 0.25  # held out where there is a single split instead of folds
 
 
 @dataclass(frozen=True)
-class Point:
-    """A setting to try."""
+class GridPoint:
+    """One combination of parameters to try."""
 
     n_coclusters: int
     regularization: float
@@ -49,19 +49,21 @@ class Point:
 
     @property
     def variant(self) -> tuple[bool, bool, float]:
+        """Everything but K and λ."""
         return self.relative, self.bias, self.tol
 
     def order(self) -> tuple[bool, bool, float, int, float]:
+        """Return a sort key: by variant, then K, then λ."""
         return *self.variant, self.n_coclusters, self.regularization
 
     def simplicity(self) -> tuple[int, float, bool, bool, float]:
-        """Smaller is easier to read, or to fit."""
+        """Return a sort key: smaller is easier to read, or faster to fit."""
         return self.n_coclusters, -self.regularization, self.bias, self.relative, -self.tol
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What all points of a search have in common."""
+class SearchSettings:
+    """What all trials of a search have in common."""
 
     metric: str
     M: int
@@ -70,25 +72,24 @@ class Settings:
     warm_start: bool = False
 
     def __post_init__(self) -> None:
-        if self.metric not in PER_USER:
-            raise ConfigError(f"expected a metric of {', '.join(PER_USER)}, got {self.metric!r}")
-        for name, least in (("M", 1), ("folds", 1), ("random_state", 0)):
-            object.__setattr__(self, name, check_whole(getattr(self, name), name, least))
+        check_choice(self.metric, "metric", PER_USER)
+        for name, low in (("M", 1), ("folds", 1), ("random_state", 0)):
+            object.__setattr__(self, name, check_whole(getattr(self, name), name, low))
 
 
-class Task(NamedTuple):
-    """A point to fit on the training part of a fold."""
+class Trial(NamedTuple):
+    """A grid point to fit on the training part of a fold."""
 
-    point: Point
+    point: GridPoint
     fold: int
 
-    def place(self, folder: Path) -> Path:
-        """Where the memberships are kept for the next λ."""
+    def factors_file(self, folder: Path) -> Path:
+        """Return the file that hands the fitted memberships on to the trial of the next λ."""
         p = self.point
         return folder / f"{p.n_coclusters}-{p.regularization!r}-{p.relative:d}{p.bias:d}-{p.tol!r}-{self.fold}.npz"
 
 
-class Score(NamedTuple):
+class TrialScore(NamedTuple):
     """The mean over the clients of a fold, its standard error, and the time of fit and measurement."""
 
     value: float
@@ -96,84 +97,85 @@ class Score(NamedTuple):
     seconds: float
 
 
-class Bench:
-    """Fits and measures; keeps the fold it was asked for last."""
+class TrialRunner:
+    """Runs trials on one set of purchases; the split of the latest fold stays in memory."""
 
-    def __init__(self, history: Interactions, settings: Settings, device: str = "cpu") -> None:
-        n_users, n_items = history.shape
+    def __init__(self, interactions: Interactions, settings: SearchSettings, device: str = "cpu") -> None:
+        n_users, n_items = interactions.shape
         # without names and amounts, which are of no use here
-        self.history = Interactions(history.by_user, n_items, np.arange(n_users), np.arange(n_items))
+        self.interactions = Interactions(interactions.by_user, n_items, np.arange(n_users), np.arange(n_items))
         self.settings, self._device = settings, device
-        self._fold, self._split = 0, self._splits(0)  # refuses what can not be split
+        self._fold, self._split = 0, self._make_split(0)  # refuses what cannot be split
 
     def save(self, path: Path) -> Path:
-        """The data as a file for `open`."""
-        rows = self.history.by_user
-        write_file(path, partial(np.savez, indptr=rows.indptr, indices=rows.indices, n_items=self.history.n_items))
+        """Write the purchases to a file for `open`."""
+        rows = self.interactions.by_user
+        write_file(path, partial(np.savez, indptr=rows.indptr, indices=rows.indices, n_items=self.interactions.n_items))
         return path
 
     @classmethod
-    def open(cls, path: Path, settings: Settings, device: str) -> Bench:
+    def open(cls, path: Path, settings: SearchSettings, device: str) -> TrialRunner:
+        """Return a runner on the purchases that `save` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             rows, n_items = Adjacency(arrays["indptr"], arrays["indices"]), int(arrays["n_items"])
         return cls(Interactions(rows, n_items, np.arange(len(rows)), np.arange(n_items)), settings, device)
 
-    def run(self, task: Task, start: Path | None, keep: Path | None) -> Score:
+    def run(self, trial: Trial, start: Path | None, keep: Path | None) -> TrialScore:
         """
-        Fit from the memberships in `start`, else as OCuLaR does, and measure.
+        Fit from the memberships in the file `start`, or as OCuLaR does without one, and measure.
 
-        With `keep` the memberships are written there. Warm starts begin with "overlap": the several tries of "auto"
-        would take longer than all λ together.
+        The fitted memberships are written to `keep` where it is given. Warm starts begin with "overlap": the several
+        starts that "auto" tries would take longer than all λ together.
         """
         begun = time.perf_counter()
-        if task.fold != self._fold:
-            self._fold, self._split = task.fold, self._splits(task.fold)
+        if trial.fold != self._fold:
+            self._fold, self._split = trial.fold, self._make_split(trial.fold)
         train, test = self._split
         init: Any = "overlap" if self.settings.warm_start else "auto"
         if start is not None:
             with np.load(start, allow_pickle=False) as arrays:
                 init = arrays["users"], arrays["items"]
         model = OCuLaR(
-            **asdict(task.point), init=init, random_state=self.settings.random_state, n_threads=1, device=self._device
+            **asdict(trial.point), init=init, random_state=self.settings.random_state, n_threads=1, device=self._device
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
                 model.fit(train)
             except FitError as error:
-                raise FitError(f"{error} (at {task.point})") from error
+                raise FitError(f"{error} (at {trial.point})") from error
         if model.interrupted_:
-            raise KeyboardInterrupt  # half a fit is no result
+            raise KeyboardInterrupt  # the score of half a fit would mislead
         if keep is not None:
             users, items = model.user_factors_.toarray(), model.item_factors_.toarray()
             write_file(keep, partial(np.savez, users=users, items=items))
         M, metric = self.settings.M, self.settings.metric
-        each = measure(model, train, test, M, n_threads=1).per_user[metric][:, 0]
-        spread = float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else 0.0
-        return Score(float(each.mean()), spread, time.perf_counter() - begun)
+        values = measure(model, train, test, M, n_threads=1).per_user[metric][:, 0]
+        standard_error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+        return TrialScore(float(values.mean()), standard_error, time.perf_counter() - begun)
 
-    def _splits(self, fold: int) -> Split:
+    def _make_split(self, fold: int) -> Split:
         folds, random_state = self.settings.folds, self.settings.random_state
         if folds == 1:
-            return random_split(self.history, TEST_SHARE, random_state)
-        return next(islice(k_fold(self.history, folds, random_state), fold, None))
+            return random_split(self.interactions, TEST_SHARE, random_state)
+        return next(islice(k_fold(self.interactions, folds, random_state), fold, None))
 
 
-_bench: Bench  # of a worker process
+_runner: TrialRunner  # of a worker process
 
 
-def begin_worker(data: Path, settings: Settings, devices: SimpleQueue[str]) -> None:
+def begin_worker(data: Path, settings: SearchSettings, devices: SimpleQueue[str]) -> None:
     """
-    Read the data once, and take a device.
+    Set up a worker process: read the purchases once, and take a device.
 
     Ctrl-C is for the parent to handle, and when the parent is killed its workers end too.
     """
-    global _bench  # noqa: PLW0603  the only way from an initializer to the tasks
+    global _runner  # noqa: PLW0603  the only way from an initializer to the tasks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent, data.parent), daemon=True).start()
-    _bench = Bench.open(data, settings, devices.get())
+    _runner = TrialRunner.open(data, settings, devices.get())
 
 
 def _end_with(parent: BaseProcess, folder: Path) -> None:
@@ -182,5 +184,6 @@ def _end_with(parent: BaseProcess, folder: Path) -> None:
     os._exit(1)
 
 
-def run_in_worker(task: Task, start: Path | None, keep: Path | None) -> Score:
-    return _bench.run(task, start, keep)
+def run_in_worker(trial: Trial, start: Path | None, keep: Path | None) -> TrialScore:
+    """Run a trial in the worker process that `begin_worker` set up."""
+    return _runner.run(trial, start, keep)

@@ -17,7 +17,7 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
 from ocular.evaluation.search import Grid, SearchResult, Submit
 from ocular.evaluation.search import search as search_locally
-from ocular.evaluation.trial import Bench, Score, Task
+from ocular.evaluation.trial import Trial, TrialRunner, TrialScore
 from ocular.spark.blocks import slots
 from ocular.spark.session import plain_errors
 
@@ -38,33 +38,37 @@ def search(history: Any, grid: Grid, spark: SparkSession, *, n_jobs: int | None 
 
 
 class Sent:
-    """What every task needs; a worker makes one bench of it for all of its tasks."""
+    """What every task needs; a worker makes one runner of it for all of its tasks."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._rows, self._n_items, self._settings = bench.history.by_user, bench.history.n_items, bench.settings
+    def __init__(self, runner: TrialRunner) -> None:
+        self._rows, self._n_items, self._settings = (
+            runner.interactions.by_user,
+            runner.interactions.n_items,
+            runner.settings,
+        )
 
     @cached_property
-    def bench(self) -> Bench:
+    def runner(self) -> TrialRunner:
         labels = np.arange(len(self._rows)), np.arange(self._n_items)
-        return Bench(Interactions(self._rows, self._n_items, *labels), self._settings)
+        return TrialRunner(Interactions(self._rows, self._n_items, *labels), self._settings)
 
 
 @contextmanager
-def _executors(context: SparkContext, bench: Bench, at_once: Sequence[str], _folder: Path) -> Iterator[Submit]:
-    sent = context.broadcast(Sent(bench))
+def _executors(context: SparkContext, runner: TrialRunner, at_once: Sequence[str], _folder: Path) -> Iterator[Submit]:
+    sent = context.broadcast(Sent(runner))
 
-    def run(task: Task) -> Score:
+    def run(trial: Trial) -> TrialScore:
         with plain_errors():
-            (score,) = context.parallelize([task], 1).map(partial(_run, sent)).collect()
+            (score,) = context.parallelize([trial], 1).map(partial(_run, sent)).collect()
         return score
 
     threads = ThreadPoolExecutor(len(at_once))  # each waits for a job of one task
     try:
-        yield lambda task, _start, _keep: threads.submit(run, task)
+        yield lambda trial, _start, _keep: threads.submit(run, trial)
     finally:
         threads.shutdown(cancel_futures=True)
         sent.destroy()
 
 
-def _run(sent: Broadcast[Sent], task: Task) -> Score:
-    return sent.value.bench.run(task, None, None)
+def _run(sent: Broadcast[Sent], trial: Trial) -> TrialScore:
+    return sent.value.runner.run(trial, None, None)
