@@ -81,7 +81,7 @@ class Writers:
                 if self._stop.is_set():
                     return
                 try:
-                    got = client.post("/api/v1/feedback", json=pair | {"verdict": "not relevant", "note": note})
+                    got = client.post("/api/v1/feedback", json=pair | {"status": "not a fit", "note": note})
                 except httpx2.TransportError:
                     return  # the server is gone
                 self.answers[got.status_code] += 1

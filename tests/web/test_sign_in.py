@@ -126,7 +126,7 @@ def test_an_administrator_ends_a_lock_out(site: Site, path: str, fields: dict[st
 
 
 def test_a_network_of_ipv6_is_one_address(site: Site) -> None:
-    gate = site.application.gate
+    gate = site.services.authenticator
     for n in range(BY_BOTH):
         assert gate.sign_in("ana", "a wrong password", plain_address(f"2001:DB8:0:1::{n}")) is None
     with pytest.raises(TooManyError):

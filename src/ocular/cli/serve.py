@@ -21,7 +21,7 @@ database_option = click.option(
     "--names", type=click.Choice(["everybody", "team", "nobody"]), default="team", show_default=True,
     help="Who reads the names of other clients in a rationale.",
 )  # fmt: skip
-@click.option("--insecure", is_flag=True, help="Cookies without TLS: for a try on your own machine.")
+@click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
 def serve(models: Path, db: str, host: str, port: int, names: str, insecure: bool) -> None:
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
@@ -38,10 +38,15 @@ def serve(models: Path, db: str, host: str, port: int, names: str, insecure: boo
 
 
 def need_web() -> None:
+    """Raise unless the packages of the application are installed."""
     from importlib.util import find_spec
 
     from ocular.errors import MissingExtraError
 
-    missing = [name for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name
+        for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "itsdangerous", "pythonjsonlogger")
+        if find_spec(name) is None
+    ]
     if missing:
         raise MissingExtraError(f"the application needs {', '.join(missing)}; pip install 'ocular-rec[web]'")
