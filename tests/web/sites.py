@@ -137,7 +137,8 @@ class Site:
 
     def open_product(self, client: str, place: int = 0) -> str:
         """A product that is recommended to the client: the best, or one after it."""
-        return str(self.services.served.advisor.recommend(client, place + 1)[place].product)
+        served = self.services.served
+        return served.product_of(served.advisor.recommend(client, place + 1)[place])
 
     def worth(self, found: Recommendation) -> float | None:
         """The expected value of a recommendation, by the library."""

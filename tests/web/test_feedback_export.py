@@ -11,7 +11,7 @@ import pytest
 from sites import Browser, Site, both_databases, label, say
 from sqlalchemy import select
 
-from ocular.evaluation.feedback import read_judged
+from ocular.evaluation.feedback import read_feedback
 from ocular.web.feedback import COLUMNS
 from ocular.web.tables import Feedback
 
@@ -79,6 +79,6 @@ def test_the_export_feeds_the_next_evaluation(site: Site, tmp_path: Path) -> Non
     path = tmp_path / "feedback.csv"
     path.write_bytes(site.browser("max").get("/team/feedback.csv").content)
     assert path.read_bytes().startswith("\ufeff".encode())  # Excel knows by it that it is UTF-8
-    judged = read_judged(path, site.interactions)
-    assert [label(site.interactions, user) for user in judged.users] == mine[:2]
-    assert judged.taken.tolist() == [True, False]
+    pairs = read_feedback(path, site.interactions)
+    assert [label(site.interactions, user) for user in pairs.users] == mine[:2]
+    assert pairs.taken_up.tolist() == [True, False]

@@ -170,9 +170,9 @@ def test_hidden_clients_count_without_a_name(open_site: OpenSite) -> None:
         for found in program.get("/api/v1/recommendations", params={"client": client}).json()
         for reason in found["reasons"]
     ]
-    assert any(reason["hidden"] for reason in reasons)
+    assert any(reason["n_hidden_clients"] for reason in reasons)
     for reason in reasons:
-        assert len(reason["similar"]) + reason["hidden"] == reason["bought_by"]
+        assert len(reason["similar_clients"]) + reason["n_hidden_clients"] == reason["bought_by"]
         others = [row["name"] for row in reason["matrix"]["rows"] if not row["self"]]
         assert set(others) <= {"a client", *site.clients("ana")}
 
@@ -193,7 +193,7 @@ def test_a_moved_client_is_the_new_sellers_at_once(site: Site) -> None:
 def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
     open_site: OpenSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ocular.web.services.REMEMBERED", 0.3)
+    monkeypatch.setattr("ocular.web.assignment_cache.MAX_AGE", 0.3)
     one, other = open_site(), open_site()
     client = one.clients("ana")[0]
     ana, ben = one.browser("ana"), one.browser("ben")
@@ -207,19 +207,20 @@ def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
 
 def test_a_client_moved_while_lists_are_read_is_not_missed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read before the import must not be remembered after it."""
-    application, client = site.services, site.clients("ana")[0]
-    ana, ben, genuine = site.visitor("ana"), site.visitor("ben"), site.services._read_assignments
+    cache, client = site.services.assignments, site.clients("ana")[0]
+    ana, ben, genuine = site.visitor("ana"), site.visitor("ben"), cache._read
     moved = update(Assignment).where(Assignment.client == client).values(user_id=ben.user.id)
 
     def slow(*given: Any) -> Any:
         found = genuine(*given)
-        monkeypatch.setattr(application, "_read_assignments", genuine)
+        monkeypatch.setattr(cache, "_read", genuine)
         site.change(moved)
-        application.assignments.invalidate()
+        cache.invalidate()
         return found
 
-    monkeypatch.setattr(application, "_read_assignments", slow)
-    served, row = application.served, site.interactions.user_rows[client]
-    assert row in application.clients_of(served, ana)  # it began before
-    assert row not in application.clients_of(served, ana)
-    assert row in application.clients_of(served, ben)
+    monkeypatch.setattr(cache, "_read", slow)
+    clients_of, served = site.services.visibility.clients_of, site.services.served
+    row = site.interactions.user_rows[client]
+    assert row in clients_of(served, ana)  # it began before
+    assert row not in clients_of(served, ana)
+    assert row in clients_of(served, ben)

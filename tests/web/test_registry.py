@@ -99,11 +99,11 @@ def test_a_model_may_be_the_folder_itself(models: Path) -> None:
     [
         (lambda path: flip(path / "arrays.npz"), "sha256 differs"),
         (lambda path: flip(path / "clients.parquet"), "sha256 differs"),
-        (lambda path: (path / "products.parquet").unlink(), "can not be read"),
+        (lambda path: (path / "products.parquet").unlink(), "be read"),
         (lambda path: (path / "arrays.npz").write_bytes((path / "arrays.npz").read_bytes()[:1000]), "expected"),
-        (lambda path: (path / "manifest.json").write_text('{"format": "ocular-mod'), "manifest can not be read"),
-        (lambda path: (path / "manifest.json").write_text("[]"), "manifest can not be read"),
-        (lambda path: (path / "manifest.json").write_bytes(b"\xff\xff"), "manifest can not be read"),
+        (lambda path: (path / "manifest.json").write_text('{"format": "ocular-mod'), "manifest cannot be read"),
+        (lambda path: (path / "manifest.json").write_text("[]"), "manifest cannot be read"),
+        (lambda path: (path / "manifest.json").write_bytes(b"\xff\xff"), "manifest cannot be read"),
         (
             lambda path: (path / "manifest.json").write_text(
                 (path / "manifest.json").read_text("utf-8").replace('"ocular-model"', '"ocular-modem"'), "utf-8"
@@ -242,7 +242,7 @@ def test_a_model_without_a_date_is_refused(
         registry.refresh()
     assert name_of(registry) == "first"
     (record,) = caplog.records
-    assert "refused the model in second: its manifest can not be read" in record.getMessage()
+    assert "refused the model in second: its manifest cannot be read" in record.getMessage()
 
 
 def test_dates_are_compared_as_dates(models: Path, registry: Registry) -> None:

@@ -197,8 +197,8 @@ def failing(site: Site, monkeypatch: pytest.MonkeyPatch) -> Browser:
         raise RuntimeError("a fault of ours, with a secret")
 
     browser = site.browser("ana")
-    monkeypatch.setattr("ocular.web.routes.patterns.show_pattern", broken)
-    monkeypatch.setattr("ocular.web.routes.api.show_pattern", broken)
+    monkeypatch.setattr("ocular.web.routes.patterns.view_pattern", broken)
+    monkeypatch.setattr("ocular.web.routes.api.view_pattern", broken)
     return browser
 
 

@@ -7,7 +7,6 @@ its files have changed.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from contextlib import suppress
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ocular.advisor import Advisor, Recommendation
-from ocular.artifact import MANIFEST
+from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
@@ -132,26 +131,29 @@ class Registry:
                 try:
                     self._served = _serve(path, version, manifest)
                 except (OcularError, OSError) as error:
-                    _log.error("refused the model in %s: %s", path.name, error)
-                    self._refused[path] = state
+                    self._refuse(path, str(error), state)
                     continue
                 _log.info("serving the model %s", version)
                 return
 
+    def _refuse(self, path: Path, reason: str, state: object = None) -> None:
+        """Log why a model is not served, once for each state of its files."""
+        state = state or _file_state(path)
+        if self._refused.get(path) != state:
+            _log.error("refused the model in %s: %s", path.name, reason)
+        self._refused[path] = state
+
     def _newest_first(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Return the models with a readable manifest; any other folder is no model."""
+        """Return the models with a valid manifest."""
         models = []
         visible = (path for path in sorted(self._folder.glob("*/")) if not path.name.startswith("."))
         for path in (self._folder, *visible):
             try:
-                manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-                models.append((_created(manifest), path, manifest | {"digest": str(manifest["digest"])}))
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                if self._refused.get(path) != _file_state(path):
-                    _log.error("refused the model in %s: its manifest cannot be read (%r)", path.name, error)
-                self._refused[path] = _file_state(path)
+                manifest = read_manifest(path)
+                models.append((_created(manifest), path, manifest))
+            except (OcularError, OSError, ValueError, KeyError, TypeError) as error:
+                if (path / MANIFEST).exists():  # any other folder is no model
+                    self._refuse(path, f"its manifest cannot be read ({error})")
         models.sort(key=lambda model: (model[0], model[1].name), reverse=True)
         return [(path, manifest) for _, path, manifest in models]
 
