@@ -18,7 +18,7 @@ MAX_AGE = 30.0  # seconds that assignments serve for lists; a single client is a
 NO_CLIENTS = np.empty(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AssignedClients:
     """The clients of each person, as rows of a model."""
 

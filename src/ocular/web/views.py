@@ -187,7 +187,8 @@ def _matrix(explanation: Explanation, reason: Reason, readable: Readable) -> Mat
 
 
 def _readable_first(users: Sequence[int], readable: Readable) -> list[int]:
-    return sorted(users, key=lambda user: not readable[user])
+    rows = np.asarray(users, dtype=np.int64)  # of thousands only a few are shown
+    return [*rows[readable[rows]][:MATRIX_CLIENTS].tolist(), *rows[~readable[rows]][:MATRIX_CLIENTS].tolist()]
 
 
 def _bought(owned_items: NDArray[np.int32], items: Sequence[int]) -> list[bool]:
