@@ -36,6 +36,7 @@ from common import parser, save
 from sqlalchemy import insert
 
 from ocular import OCuLaR
+from ocular.feedback import Status
 from ocular.synthetic.market import b2b
 from ocular.web.credentials import digest, hash_password, new_secret
 from ocular.web.database import Database
@@ -45,7 +46,7 @@ PEOPLE, LOOKING = 50, 1.0  # at once; seconds between two pages, on average
 WARMING = 5.0  # seconds that are not counted
 MIX = {"accounts": 0.35, "client": 0.3, "recommendation": 0.3, "feedback": 0.05}
 TARGETS = {"client": 150.0, "recommendation": 150.0}  # milliseconds, p95
-MOST_MEMORY = 1.5  # GiB
+MAX_MEMORY = 1.5  # GiB
 LINK = re.compile(r'href="(/recommendation\?[^"]+)"')
 
 
@@ -203,8 +204,8 @@ def ask(browser: httpx2.AsyncClient, kind: str, person: Seller, links: list[str]
         return browser.build_request("GET", f"/client?{urlencode({'name': rng.choice(person.clients)})}")
     if kind == "recommendation":
         return browser.build_request("GET", rng.choice(links))
-    pair, verdict = dict(httpx2.URL(rng.choice(links)).params), rng.choice(["pursue", "not relevant"])
-    return browser.build_request("POST", "/feedback", data=pair | {"csrf": person.csrf, "verdict": verdict})
+    pair, status = dict(httpx2.URL(rng.choice(links)).params), rng.choice([Status.PURSUING, Status.NOT_A_FIT])
+    return browser.build_request("POST", "/feedback", data=pair | {"csrf": person.csrf, "status": str(status)})
 
 
 async def load(url: str, people: list[Seller], seconds: float, looking: float) -> Measured:
@@ -246,9 +247,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         models, database = options.models or Path(temporary) / "models", options.db or f"sqlite:///{temporary}/web.db"
         if not (models / "first").exists():
-            history = b2b(scale.clients, scale.products).interactions
+            interactions = b2b(scale.clients, scale.products).interactions
             settings = {"init": "overlap", "tol": 1e-3, "random_state": 0}
-            OCuLaR(scale.patterns, scale.regularization, **settings).fit(history).save(models / "first")
+            OCuLaR(scale.patterns, scale.regularization, **settings).fit(interactions).save(models / "first")
         from ocular import load as load_model
 
         people = fill(database, load_model(models / "first").interactions_.user_labels.tolist(), scale.sellers)
@@ -267,7 +268,7 @@ def main() -> None:
                 results[name]["cores of the server"] = share
                 print(f"  the server took {share:.2f} cores")
             results["memory"] = memory(process.pid)
-            print(f"memory at most {results['memory']:.2f} GiB (asked for: ≤ {MOST_MEMORY}), "
+            print(f"memory at most {results['memory']:.2f} GiB (asked for: ≤ {MAX_MEMORY}), "
                   f"at the start {results['memory at start']:.2f}")  # fmt: skip
         finally:
             process.terminate()

@@ -24,24 +24,25 @@ sys.path.insert(0, str(ROOT / "tests" / "web"))
 from browser_support import COMMAND, PASSWORD, serving, start_chromium  # noqa: E402
 
 from ocular import Advisor  # noqa: E402
-from ocular.web import feedback  # noqa: E402
+from ocular.feedback import Status  # noqa: E402
 from ocular.web.auth import Visitor  # noqa: E402
 from ocular.web.database import Database  # noqa: E402
-from ocular.web.feedback_seal import Shown  # noqa: E402
-from ocular.web.tables import Assignment, Role, Verdict  # noqa: E402
+from ocular.web.feedback import NewFeedback, save_feedback  # noqa: E402
+from ocular.web.feedback_seal import ShownRecommendation  # noqa: E402
+from ocular.web.tables import Assignment, Role  # noqa: E402
 from ocular.web.users import add_user  # noqa: E402
 
 WIDTHS = {"wide": 1280, "phone": 390}
-MOST_HEIGHT, COLOURS, MOST_BYTES = 2400, 160, 150_000
-JUDGED = [Verdict.PURSUE, Verdict.WON, Verdict.PURSUE, Verdict.NOT_RELEVANT, Verdict.WON, Verdict.LOST]
-WHY = {Verdict.PURSUE: "budget in spring", Verdict.NOT_RELEVANT: "has it from another vendor", Verdict.WON: "",
-       Verdict.LOST: "too dear"}  # fmt: skip
+MAX_HEIGHT, COLOURS, MAX_BYTES = 2400, 160, 150_000
+STATUSES = [Status.PURSUING, Status.WON, Status.PURSUING, Status.NOT_A_FIT, Status.WON, Status.LOST]
+REASONS = {Status.PURSUING: "budget in spring", Status.NOT_A_FIT: "has it from another vendor", Status.WON: "",
+           Status.LOST: "too dear"}  # fmt: skip
 
 
 def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
-    """People, whose client is whose by the sample's own column, and some feedback; returns the first one's clients."""
-    history = advisor.model.interactions_
-    names = sorted({str(name) for name in history.user_attributes["seller"].tolist()})
+    """Add people, assignments by the sample's own column and some feedback; return the first seller's clients."""
+    interactions = advisor.model.interactions_
+    names = sorted({str(name) for name in interactions.user_attributes["seller"].tolist()})
     database.upgrade()
     with database.writing() as transaction:
         add_user(transaction, "maria", Role.MANAGER, PASSWORD, full_name="Maria Rossi", team="north")
@@ -50,31 +51,39 @@ def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
             name: add_user(transaction, f"seller{n}", Role.SELLER, PASSWORD, full_name=name, team="north")
             for n, name in enumerate(names[:sellers])
         }
-        owners = zip(history.user_labels.tolist(), history.user_attributes["seller"].tolist(), strict=True)
+        labels = [str(label) for label in interactions.user_labels]
+        owners = zip(labels, interactions.user_attributes["seller"].tolist(), strict=True)
         owned = [(client, people[seller]) for client, seller in owners if seller in people]
         for client, user in owned:
             transaction.add(Assignment(client=client, user_id=user.id))
-    labels = {pattern.index: pattern.label for pattern in advisor.model.coclusters()}
-    for n, (client, user) in enumerate(owned[: 2 * len(JUDGED)]):
-        best, verdict = advisor.recommend(client, 1)[0], JUDGED[n % len(JUDGED)]
+    pattern_labels = {pattern.index: pattern.label for pattern in advisor.model.coclusters()}
+    for n, (client, user) in enumerate(owned[: 2 * len(STATUSES)]):
+        best, status = advisor.recommend(client, 1)[0], STATUSES[n % len(STATUSES)]
         pattern = best.explanation.reasons[0].cocluster if best.explanation.reasons else None
-        shown = Shown("model-sample", best.confidence, pattern, "" if pattern is None else labels[pattern])
-        feedback.keep(
-            database, Visitor(user, "", "127.0.0.1"), client, str(best.product), verdict, WHY[verdict], "", shown
-        )
+        label = "" if pattern is None else pattern_labels[pattern]
+        shown = ShownRecommendation("model-sample", best.confidence, pattern, label)
+        product = str(interactions.item_labels[best.explanation.item])
+        given = NewFeedback(client, product, status, REASONS[status])
+        save_feedback(database, Visitor(user, "", "127.0.0.1"), given, shown)
     return [client for client, user in owned if user.name == "seller0"]
 
 
-def clear_case(advisor: Advisor, clients: list[str]) -> dict[str, str]:
-    """A recommendation that two patterns speak for."""
-    found = [best for client in clients for best in advisor.recommend(client, 3)]
+def clear_recommendation(advisor: Advisor, clients: list[str]) -> dict[str, str]:
+    """Return client and product of a recommendation with two reasons."""
+    interactions = advisor.model.interactions_
+    candidates = [best for client in clients for best in advisor.recommend(client, 3)]
     best = max(
-        found, key=lambda f: (len(f.explanation.summary().shown_reasons) >= 2, f.confidence < 0.95, f.confidence)
-    )
-    return {"client": str(best.client), "product": str(best.product)}
+        candidates,
+        key=lambda one: (
+            len(one.explanation.summary().shown_reasons) >= 2,
+            one.confidence < 0.95,
+            one.confidence,
+        ),
+    ).explanation
+    return {"client": str(interactions.user_labels[best.user]), "product": str(interactions.item_labels[best.item])}
 
 
-def look_at_file(page: Page, clients: list[str]) -> None:
+def preview_assignments(page: Page, clients: list[str]) -> None:
     page.goto("/team")
     lines = ["client,seller", *(f'"{client}",seller1' for client in clients[:5])]
     file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
@@ -84,32 +93,32 @@ def look_at_file(page: Page, clients: list[str]) -> None:
 
 
 def take(page: Page, path: Path) -> None:
-    """With few colours, which a page of text does not miss."""
-    height = min(page.evaluate("document.documentElement.scrollHeight"), MOST_HEIGHT)
+    """Save a picture with few colours, which are enough for a page of text."""
+    height = min(page.evaluate("document.documentElement.scrollHeight"), MAX_HEIGHT)
     clip = {"x": 0, "y": 0, "width": page.viewport_size["width"], "height": height}  # type: ignore[index]
     image = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))  # type: ignore[arg-type]
     image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     size = path.stat().st_size
     print(f"{path.name}: {size / 1000:.0f} KB")
-    if size > MOST_BYTES:
-        raise SystemExit(f"screenshots: expected at most {MOST_BYTES:,} bytes, got {size:,} in {path.name}")
+    if size > MAX_BYTES:
+        raise SystemExit(f"screenshots: expected at most {MAX_BYTES:,} bytes, got {size:,} in {path.name}")
 
 
 def photograph(browser: Browser, url: str, advisor: Advisor, clients: list[str], output: Path) -> None:
-    case = clear_case(advisor, clients)
+    pair = clear_recommendation(advisor, clients)
     pages: dict[str, tuple[str, str | Callable[[Page], None]]] = {
         "sign-in": ("", "/sign-in"),
         "accounts": ("seller0", "/"),
-        "client": ("seller0", f"/client?{urlencode({'name': case['client']})}"),
-        "recommendation": ("seller0", f"/recommendation?{urlencode(case)}"),
-        "calls": ("seller0", "/pursued"),
+        "client": ("seller0", f"/client?{urlencode({'name': pair['client']})}"),
+        "recommendation": ("seller0", f"/recommendation?{urlencode(pair)}"),
+        "calls": ("seller0", "/calls"),
         "account": ("seller0", "/account"),
         "patterns": ("seller0", "/patterns"),
         "pattern": ("seller0", f"/pattern?number={advisor.model.coclusters()[0].index}"),
         "model": ("maria", "/model"),
         "refusal": ("seller0", "/client?name=nobody"),
         "team": ("maria", "/team"),
-        "assignments": ("maria", lambda page: look_at_file(page, clients)),
+        "assignments": ("maria", lambda page: preview_assignments(page, clients)),
         "admin": ("root", "/admin"),
         "audit": ("root", "/admin/audit"),
     }

@@ -30,7 +30,7 @@ def quick_passwords() -> Iterator[None]:
     """The true parameters take a twentieth of a second each time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(credentials, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-        patch.setattr(credentials, "_nobody", credentials._hasher.hash("nobody at all"))
+        patch.setattr(credentials, "_unknown_user", credentials._hasher.hash("nobody at all"))
         yield
 
 
@@ -75,10 +75,10 @@ def postgres_with_people(postgres: str, companies: Interactions) -> str:
     return "people"
 
 
-def fill(url: str, history: Interactions) -> None:
+def fill(url: str, interactions: Interactions) -> None:
     database = Database(url)
     database.upgrade()
-    settle(database, history)
+    settle(database, interactions)
     database.close()
 
 

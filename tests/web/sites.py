@@ -18,11 +18,12 @@ from starlette.testclient import TestClient
 
 from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
+from ocular.explain.value import ExpectedValues
 from ocular.web import credentials, users
 from ocular.web.app import create_app
 from ocular.web.auth import Visitor
 from ocular.web.database import Database
-from ocular.web.services import Application
+from ocular.web.services import Services
 from ocular.web.settings import Settings
 from ocular.web.tables import Assignment, AuditEntry, Base, Session, User
 
@@ -33,7 +34,7 @@ GENUINE_HASHER = credentials._hasher  # the tests use a quicker one
 class Person(NamedTuple):
     role: str
     team: str
-    clients: range  # rows in the history
+    clients: range  # rows of the interactions
 
 
 PEOPLE = {
@@ -49,11 +50,11 @@ NOBODYS = range(40, 60)
 both_databases = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
-def label(history: Interactions, row: int) -> str:
-    return str(history.user_labels[row])
+def label(interactions: Interactions, row: int) -> str:
+    return str(interactions.user_labels[row])
 
 
-def settle(database: Database, history: Interactions) -> None:
+def settle(database: Database, interactions: Interactions) -> None:
     """The five people and their clients."""
     with database.writing() as transaction:
         hashed = credentials.hash_password(PASSWORD)
@@ -63,7 +64,7 @@ def settle(database: Database, history: Interactions) -> None:
             )
             transaction.add(user)
             transaction.flush()
-            transaction.add_all(Assignment(client=label(history, row), user_id=user.id) for row in person.clients)
+            transaction.add_all(Assignment(client=label(interactions, row), user_id=user.id) for row in person.clients)
 
 
 class Browser(TestClient):
@@ -119,28 +120,31 @@ class Site:
         self.app = create_app(self.settings)
 
     @property
-    def application(self) -> Application:
-        found: Application = self.app.state.application
-        return found
+    def services(self) -> Services:
+        services: Services = self.app.state.services
+        return services
 
     @property
     def database(self) -> Database:
-        return self.application.database
+        return self.services.database
 
     @property
-    def history(self) -> Interactions:
-        return self.application.served.advisor.model.interactions_
+    def interactions(self) -> Interactions:
+        return self.services.served.interactions
 
     def clients(self, name: str) -> list[str]:
-        return [label(self.history, row) for row in PEOPLE[name].clients]
+        return [label(self.interactions, row) for row in PEOPLE[name].clients]
 
     def open_product(self, client: str, place: int = 0) -> str:
         """A product that is recommended to the client: the best, or one after it."""
-        return str(self.application.served.advisor.recommend(client, place + 1)[place].product)
+        served = self.services.served
+        return served.product_of(served.advisor.recommend(client, place + 1)[place])
 
     def worth(self, found: Recommendation) -> float | None:
-        """What lists and pages say a recommendation is worth."""
-        return self.application.served.opportunities.value(found.explanation.item, found.confidence)
+        """The expected value of a recommendation, by the library."""
+        model = self.services.served.advisor.model
+        values = ExpectedValues(model.interactions_, model.calibration_)
+        return values.value(found.explanation.item, found.confidence)
 
     def stranger(self) -> Browser:
         return Browser(self.app)
@@ -174,7 +178,7 @@ class Site:
 
     @property
     def cookie(self) -> str:
-        return self.application.cookie
+        return self.services.cookie
 
     def change(self, *statements: Any) -> None:
         """Behind the back of the application."""
@@ -214,9 +218,9 @@ def rows_of(page: str) -> list[list[str]]:
     return [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in rows]
 
 
-def say(site: Site, browser: Browser, client: str, verdict: str, *, place: int = 0, **more: str) -> str:
-    """A verdict on one of the client's recommendations; returns its product."""
+def say(site: Site, browser: Browser, client: str, status: str, *, place: int = 0, **more: str) -> str:
+    """Give feedback on one of the client's recommendations; return its product."""
     product = site.open_product(client, place)
-    answer = browser.submit("/feedback", client=client, product=product, verdict=verdict, **more)
+    answer = browser.submit("/feedback", client=client, product=product, status=status, **more)
     assert answer.status_code == 303
     return product

@@ -14,8 +14,8 @@ from sites import PASSWORD, Browser, Site, running, sqlite
 
 from ocular.web.app import API, create_app
 from ocular.web.assignments import Preview
+from ocular.web.dependencies import EVERYBODY, Allowed, check_csrf
 from ocular.web.middleware import SAFE
-from ocular.web.services import EVERYBODY, Allowed, genuine
 from ocular.web.settings import Settings
 from ocular.web.tables import AuditEntry, Role
 
@@ -87,7 +87,7 @@ def ways(routes: Iterable[Any]) -> Iterator[Way]:
         roles = frozenset.intersection(*(rule.roles for rule in rules)) if rules else None
         by = rules[0].by if rules else None
         for method in sorted((getattr(route, "methods", None) or {"GET"}) - {"HEAD"}):
-            yield Way(method, route.path, roles, by, genuine in needed)
+            yield Way(method, route.path, roles, by, check_csrf in needed)
 
 
 WAYS = list(ways(create_app(Settings(Path("nowhere"))).routes))
@@ -118,10 +118,10 @@ def shared_root(shared: Site) -> Browser:
 def kept_file(site: Site, browser: Browser, content: str) -> str:
     """The key to a file that waits for the decision of whoever asks."""
     secret = browser.cookies.get(site.cookie)
-    visitor = site.application.gate.visitor_of_session(secret, "") if secret else None
+    visitor = site.services.authenticator.visitor_of_session(secret, "") if secret else None
     if visitor is None:
         return ""
-    return site.application.uploads.keep(visitor.user.id, "clients.csv", content.encode(), Preview(new=1)).key
+    return site.services.uploads.store(visitor.user.id, "clients.csv", content.encode(), Preview(new=1)).key
 
 
 def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Response:
@@ -130,12 +130,12 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     pair = {"client": client, "product": site.open_product(client)}
     csv = f'client,seller\n"{client}",ana\n'
     key = kept_file(site, browser, csv)
-    number = next(iter(site.application.served.patterns))
+    number = next(iter(site.services.served.patterns))
     needs: dict[str, dict[str, Any]] = {
         "GET /client": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
-        "POST /feedback": {"data": pair | {"verdict": "pursue"}},
+        "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
         "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},
         "POST /admin/users": {"data": {"name": "new", "role": "seller", "password": "a password of a new one"}},
@@ -149,7 +149,7 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         "POST /sign-out": {"data": {}},
         f"GET {API}/recommendations": {"params": {"client": client}},
         f"GET {API}/explanation": {"params": pair},
-        f"POST {API}/feedback": {"json": pair | {"verdict": "pursue"}},
+        f"POST {API}/feedback": {"json": pair | {"status": "pursuing"}},
     }
     given = needs.get(str(way), {})
     if csrf and "data" in given:

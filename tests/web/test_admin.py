@@ -140,7 +140,7 @@ def test_people_without_a_team_are_no_team(site: Site) -> None:
     root = site.browser("root")
     for name, role in (("boss", "manager"), ("solo", "seller")):
         root.submit("/admin/users", name=name, role=role, team="", password=PASSWORD)
-    alone, nobodys = label(site.history, NOBODYS[0]), label(site.history, NOBODYS[1])
+    alone, nobodys = label(site.interactions, NOBODYS[0]), label(site.interactions, NOBODYS[1])
     assert root.assign(f'client,seller\n"{alone}",solo\n').status_code == 303
     boss = site.browser("boss")
     statuses = [boss.get("/client", params={"name": name}).status_code for name in (alone, nobodys)]
@@ -148,6 +148,6 @@ def test_people_without_a_team_are_no_team(site: Site) -> None:
     assert alone not in text_of(boss.get("/", params={"search": alone})).partition("<table")[2]
     assert site.browser("solo").get("/client", params={"name": alone}).status_code == 200
     solo = site.browser("solo")
-    solo.submit("/feedback", client=alone, product=site.open_product(alone), verdict="won")
+    solo.submit("/feedback", client=alone, product=site.open_product(alone), status="won")
     assert alone not in text_of(boss.get("/team"))
     assert [row for row in rows_of(boss.get("/team").text) if row[1:2] == ["solo"]] == []

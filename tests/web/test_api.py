@@ -29,7 +29,7 @@ def refused(answer: httpx2.Response, status: int) -> str:
 def test_recommendations_are_those_of_the_model_with_everything_to_tell(site: Site) -> None:
     client = site.clients("ana")[0]
     found = site.program("ana").get(f"{API}/recommendations", params={"client": client, "n": 3}).json()
-    expected = site.application.served.advisor.recommend(client, 3)
+    expected = site.services.served.advisor.recommend(client, 3)
     assert [(r["client"], r["product"]) for r in found] == [(client, r.product) for r in expected]
     for told, truth in zip(found, expected, strict=True):
         assert told["confidence"] == pytest.approx(truth.confidence)
@@ -47,7 +47,7 @@ def test_an_explanation_adds_up_and_can_suppose(site: Site) -> None:
     product, other = site.open_product(client), site.open_product(client, 1)
     program = site.program("ana")
     told = program.get(f"{API}/explanation", params={"client": client, "product": product}).json()
-    assert sum(reason["share"] for reason in told["reasons"]) + told["left_out_share"] + told["rest_share"] == (
+    assert sum(reason["share"] for reason in told["reasons"]) + told["hidden_share"] + told["rest_share"] == (
         pytest.approx(1.0)
     )
     for reason in told["reasons"]:
@@ -60,14 +60,14 @@ def test_an_explanation_adds_up_and_can_suppose(site: Site) -> None:
         assert sum(has_it) <= reason["bought_by"]
         assert len(rows) - sum(has_it) <= reason["group"] - reason["bought_by"]
     supposed = program.get(f"{API}/explanation", params={"client": client, "product": product, "also": [other]}).json()
-    truth = site.application.served.advisor.explain(client, product, also=[other])
+    truth = site.services.served.advisor.explain(client, product, also=[other])
     assert supposed["confidence"] == pytest.approx(truth.confidence)
     assert supposed["confidence"] != pytest.approx(told["confidence"])
     assert site.audited("recommendation read")[0].subject == f"{client} · {product}"
 
 
 def test_patterns_are_those_of_the_model(site: Site) -> None:
-    program, truth = site.program("ana"), site.application.served.patterns
+    program, truth = site.program("ana"), site.services.served.patterns
     found = program.get(f"{API}/patterns").json()
     assert [(p["number"], p["label"], p["clients"]) for p in found] == [
         (number, pattern.label, len(pattern.users)) for number, pattern in truth.items()
@@ -80,7 +80,7 @@ def test_patterns_are_those_of_the_model(site: Site) -> None:
 
 def test_feedback_is_kept_and_numbered(site: Site) -> None:
     client, program = site.clients("ana")[0], site.program("ana")
-    given = {"client": client, "product": site.open_product(client), "verdict": "not relevant", "reason": "why"}
+    given = {"client": client, "product": site.open_product(client), "status": "not a fit", "reason": "why"}
     answers = [program.post(f"{API}/feedback", json=given) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 201]
     assert answers[0].json()["id"] < answers[1].json()["id"]
@@ -124,8 +124,8 @@ def test_a_refusal_is_one_line_of_json(site: Site, path: str, params: dict[str, 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"null", b'{"client": 1}', b'{"client": "a", "product": "b", "verdict": "c"}', b"\xff\xfe",
-     b'{"client": "\\ud800", "product": "\\u0000", "verdict": "won"}', b"[" * 100_000],
+    [b"", b"{", b"[]", b"null", b'{"client": 1}', b'{"client": "a", "product": "b", "status": "c"}', b"\xff\xfe",
+     b'{"client": "\\ud800", "product": "\\u0000", "status": "won"}', b"[" * 100_000],
 )  # fmt: skip
 def test_a_body_that_is_no_judgement_is_refused(site: Site, body: bytes) -> None:
     program = site.program("ana")
@@ -172,7 +172,7 @@ def test_a_program_lists_its_clients(site: Site) -> None:
     values = [line["value"] for line in found["clients"]]
     assert values == sorted(values, reverse=True)
     assert values == [round(value, 2) for value in values]
-    assert found["currency"] == site.history.purchases.currency
+    assert found["currency"] == site.interactions.purchases.currency
     small = [program.get(f"{API}/clients", params={"size": 10, "page": page}).json() for page in (1, 2, 3)]
     assert [len(page["clients"]) for page in small] == [10, 5, 5]
     assert small[0]["clients"] + small[1]["clients"] == found["clients"]
@@ -180,7 +180,7 @@ def test_a_program_lists_its_clients(site: Site) -> None:
     assert [line["client"] for line in one["clients"]] == [site.clients("ana")[0]]
     assert site.program("root").get(f"{API}/clients").json()["total"] == 60
     line = found["clients"][0]
-    site.browser("ana").submit("/feedback", client=line["client"], product=line["product"], verdict="won")
+    site.browser("ana").submit("/feedback", client=line["client"], product=line["product"], status="won")
     again = {each["client"]: each for each in program.get(f"{API}/clients").json()["clients"]}[line["client"]]
     assert again["product"] != line["product"]
     assert again["open"] == line["open"] - 1
@@ -191,12 +191,12 @@ def test_amounts_are_in_cents_of_a_currency(site: Site) -> None:
     amounts = [told[name] for told in found for name in ("price", "price_low", "price_high", "value") if told[name]]
     assert amounts
     assert amounts == [round(amount, 2) for amount in amounts]
-    assert {told["currency"] for told in found} == {site.history.purchases.currency}
+    assert {told["currency"] for told in found} == {site.interactions.purchases.currency}
 
 
 def test_feedback_is_read_in_parts(site: Site) -> None:
     for client in site.clients("ana")[:5]:
-        site.browser("ana").submit("/feedback", client=client, product=site.open_product(client), verdict="won")
+        site.browser("ana").submit("/feedback", client=client, product=site.open_product(client), status="won")
     program, read, after = site.program("max"), [], 0
     while part := program.get(f"{API}/feedback", params={"after": after, "limit": 2}).json():
         assert len(part) <= 2

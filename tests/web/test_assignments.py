@@ -39,7 +39,7 @@ def quoted(name: str) -> str:
 
 @both_databases
 def test_a_preview_changes_nothing_and_the_button_all(site: Site) -> None:
-    mine, free = site.clients("ana"), label(site.history, NOBODYS[0])
+    mine, free = site.clients("ana"), label(site.interactions, NOBODYS[0])
     before = site.owners()
     lines = [f"{quoted(mine[0])},BEN", f"{quoted(mine[1])},ana", f"{quoted(mine[2])},", f"{quoted(free)}, ana "]
     browser = site.browser("max")
@@ -121,7 +121,7 @@ def test_an_administrator_moves_clients_between_teams(site: Site) -> None:
 @both_databases
 def test_a_file_is_read_again_after_the_preview(site: Site) -> None:
     """What was right when it was looked at may not be any more."""
-    free = label(site.history, NOBODYS[0])
+    free = label(site.interactions, NOBODYS[0])
     browser, content = site.browser("max"), f"client,seller\n{quoted(free)},ana\n"
     page = browser.preview(content)
     site.browser("root").assign(f"client,seller\n{quoted(free)},sue\n")
@@ -249,7 +249,7 @@ def test_a_file_that_could_not_be_kept_is_still_there(site: Site, monkeypatch: p
         raise DatabaseError("the database does not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ocular.web.routes.team.keep_assignments", broken)
+        patch.setattr("ocular.web.routes.team.save_assignments", broken)
         assert browser.confirm(page).status_code == 503
     assert browser.confirm(page).status_code == 303
     assert site.owners()[client] == "ben"
@@ -266,20 +266,20 @@ def test_a_new_file_takes_the_place_of_the_one_before(site: Site) -> None:
 
 
 def test_files_wait_for_a_while_and_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MOST_BYTES", 100)
+    monkeypatch.setattr(uploads, "MAX_BYTES", 100)
     kept = uploads.Uploads()
-    first, second = (kept.keep(user, "x.csv", b"x" * 40, Preview()) for user in (1, 2))
+    first, second = (kept.store(user, "x.csv", b"x" * 40, Preview()) for user in (1, 2))
     assert [kept.find(user) for user in (1, 2)] == [first, second]
-    third = kept.keep(3, "x.csv", b"x" * 40, Preview())
+    third = kept.store(3, "x.csv", b"x" * 40, Preview())
     with pytest.raises(NotFoundError):
         kept.find(1)  # the oldest
     assert [kept.find(user) for user in (2, 3)] == [second, third]
-    kept.keep(4, "x.csv", b"x" * 200, Preview())  # alone it may be as large as a request
+    kept.store(4, "x.csv", b"x" * 200, Preview())  # alone it may be as large as a request
     assert kept.find(4).content == b"x" * 200
     with pytest.raises(NotFoundError):
         kept.find(3)
     monkeypatch.setattr(uploads, "EXPIRY", -1.0)
-    kept.keep(5, "x.csv", b"x", Preview())
+    kept.store(5, "x.csv", b"x", Preview())
     with pytest.raises(NotFoundError):
         kept.find(5)
 
@@ -320,7 +320,7 @@ def in_background(action: Callable[[], httpx2.Response]) -> Callable[[], httpx2.
 
 @both_databases
 def test_of_two_imports_the_second_sees_the_first(site: Site) -> None:
-    free, browser = label(site.history, NOBODYS[0]), site.browser("max")
+    free, browser = label(site.interactions, NOBODYS[0]), site.browser("max")
     page = browser.preview(f"client,seller\n{quoted(free)},ana\n")
     with site.database.writing() as transaction:
         lock(transaction, Assignment)
@@ -354,7 +354,7 @@ def test_a_broken_rule_is_a_conflict_of_one_line(site: Site, monkeypatch: pytest
 
     browser = site.browser("max")
     page = browser.preview(f"client,seller\n{quoted(site.clients('ana')[0])},ben\n")
-    monkeypatch.setattr("ocular.web.routes.team.keep_assignments", broken)
+    monkeypatch.setattr("ocular.web.routes.team.save_assignments", broken)
     answer = browser.confirm(page)
     assert answer.status_code == 409
     assert "Somebody else changed the same at this moment; look at it again and repeat." in answer.text

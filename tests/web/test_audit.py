@@ -98,6 +98,6 @@ def test_pruning_leaves_the_day_and_what_follows(site: Site) -> None:
 def test_a_long_export_is_complete(site: Site) -> None:
     with site.database.writing() as transaction:
         for n in range(1100):
-            audit.audit(transaction, "ana", "many", label(site.history, n % 60))
+            audit.audit(transaction, "ana", "many", label(site.interactions, n % 60))
     answer = site.browser("root").get("/admin/audit.csv", params={"action": "many"})
     assert len(list(csv.reader(io.StringIO(answer.text, newline="")))) == 1101

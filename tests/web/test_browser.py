@@ -138,9 +138,9 @@ def address(path: str, **query: str) -> str:
     return f"{path}?{urlencode(query)}"
 
 
-def funnel(page: Page, verdict: str) -> int:
+def funnel(page: Page, status: str) -> int:
     page.goto("/team")
-    fact = page.locator("dl.facts > div").filter(has=page.locator("dt", has_text=re.compile(rf"^{verdict}$")))
+    fact = page.locator("dl.facts > div").filter(has=page.locator("dt", has_text=re.compile(rf"^{status}$")))
     return int(fact.locator("dd").inner_text().replace(",", ""))
 
 
@@ -150,7 +150,7 @@ def funnel(page: Page, verdict: str) -> int:
 def test_seller_finds_reads_and_judges_and_the_manager_sees_it(site: Site, open_page: OpenPage) -> None:
     manager, page, best = open_page("maria"), open_page(), site.case()
     client, product = str(best.client), str(best.product)
-    before = funnel(manager, "pursue")
+    before = funnel(manager, "pursuing")
 
     sign_in(page, "anna")
     expect(page.locator("main")).to_contain_text(f"{EACH} clients, the most valuable opportunity first")
@@ -174,16 +174,16 @@ def test_seller_finds_reads_and_judges_and_the_manager_sees_it(site: Site, open_
         f"{len(reason.similar_users)} of the {reason.group} clients with a similar history also bought {product}"
     )
     expect(told).to_contain_text(site.advisor.model.interactions_.item_labels[reason.owned_items[0]])
-    page.get_by_label("pursue").check()
+    page.get_by_label("pursuing").check()
     page.get_by_label("Why").fill("budget in spring")
     page.get_by_label("Note").fill("call <b>Mr Ito</b> & co")
     page.get_by_role("button", name="Save verdict").click()
-    expect(page.locator(".history li").first).to_contain_text("pursue by Anna Berg: budget in spring")
+    expect(page.locator(".history li").first).to_contain_text("pursuing by Anna Berg: budget in spring")
     expect(page.locator(".history li").first).to_contain_text("call <b>Mr Ito</b> & co")
     page.goto(address("/client", name=client))
-    expect(page.locator("article").first.locator(".tag").first).to_have_text("pursue")
+    expect(page.locator("article").first.locator(".tag").first).to_have_text("pursuing")
 
-    assert funnel(manager, "pursue") == before + 1
+    assert funnel(manager, "pursuing") == before + 1
     row = manager.get_by_role("row").filter(has_text="budget in spring")
     expect(row).to_contain_text("Anna Berg")
     expect(row.get_by_role("link", name=client)).to_be_visible()
@@ -195,16 +195,16 @@ def test_judged_on_the_clients_page(site: Site, open_page: OpenPage) -> None:
     card = page.locator("article").last
     product = card.get_by_role("link").inner_text()
     card.get_by_text("Give a verdict").click()
-    card.get_by_label("not relevant").check()
+    card.get_by_label("not a fit").check()
     card.get_by_label("Why").fill("no space")
     card.get_by_role("button", name="Save verdict").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(client)
     expect(page.get_by_role("status")).to_have_text(f"Your verdict on {product} is saved.")
-    expect(page.locator("article").filter(has_text=product).locator(".tag")).to_have_text("not relevant")
+    expect(page.locator("article").filter(has_text=product).locator(".tag")).to_have_text("not a fit")
     page.reload()
     expect(page.get_by_role("status")).to_be_empty()  # said once
     page.get_by_role("link", name=product, exact=True).click()
-    expect(page.locator(".history li")).to_contain_text("not relevant by Ben Ito: no space")
+    expect(page.locator(".history li")).to_contain_text("not a fit by Ben Ito: no space")
 
 
 def test_what_if_the_client_also_had_something(site: Site, open_page: OpenPage) -> None:
@@ -279,7 +279,7 @@ def test_what_the_client_has_is_not_recommended(site: Site, open_page: OpenPage)
         page.goto(address("/recommendation", client=client, product=str(history.item_labels[item])))
         expect(page.get_by_text("The client has it already.")).to_be_visible()
         expect(page.locator("td.wanted, .key.wanted")).to_have_count(0)
-        expect(page.get_by_label("pursue")).to_have_count(0)
+        expect(page.get_by_label("pursuing")).to_have_count(0)
 
 
 def test_another_seller_finds_no_such_client(site: Site, open_page: OpenPage) -> None:
@@ -357,7 +357,7 @@ PAGES: dict[str, tuple[str | None, str | Callable[[Page, Site], None]]] = {
     "accounts": ("anna", "/"),
     "client": ("anna", go_to_client),
     "recommendation": ("anna", go_to_recommendation),
-    "calls": ("anna", "/pursued"),
+    "calls": ("anna", "/calls"),
     "account": ("anna", "/account"),
     "patterns": ("anna", "/patterns"),
     "pattern": ("maria", go_to_pattern),
@@ -497,16 +497,16 @@ def test_keyboard_alone(site: Site, open_page: OpenPage) -> None:
     tab_to(page, "article a")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/recommendation?{wanted}**".replace("+", "*"))
-    tab_to(page, "[name=verdict]")
+    tab_to(page, "[name=status]")
     page.keyboard.press("Space")
-    page.keyboard.press("ArrowRight")  # the second verdict
+    page.keyboard.press("ArrowRight")  # the second status
     page.keyboard.press("Tab")
     page.keyboard.type("by keyboard")
     page.keyboard.press("Tab")
     page.keyboard.type("no mouse")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.locator(".history li").first).to_contain_text("not relevant by Anna Berg: by keyboard")
+    expect(page.locator(".history li").first).to_contain_text("not a fit by Anna Berg: by keyboard")
 
 
 def test_without_javascript(site: Site, open_page: OpenPage) -> None:

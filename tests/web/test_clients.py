@@ -54,10 +54,10 @@ def test_a_search_ignores_case_accents_spaces_and_order(
 def test_a_product_is_found_by_part_of_its_name(open_site: OpenSite, accented: Path) -> None:
     site = open_site(models=accented)
     root = site.browser("root")
-    served = site.application.served.opportunities
-    assert served.products("ROHRE").tolist() == [0, 1]
-    assert served.products("klein rohre").tolist() == [1]
-    assert served.products("Ventil").tolist() == [2]
+    served = site.services.served.opportunities
+    assert served.find_products("ROHRE").tolist() == [0, 1]
+    assert served.find_products("klein rohre").tolist() == [1]
+    assert served.find_products("Ventil").tolist() == [2]
     rows = listed(root.get("/", params={"product": "rohre"}))
     assert rows
     assert {row[1] for row in rows} <= {"Röhre groß", "röhre klein"}
@@ -103,7 +103,7 @@ def test_lists_are_ordered_as_asked(site: Site, order: str) -> None:
 def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> None:
     max_ = site.browser("max")
     assert {row[0] for row in listed(max_.get("/", params={"seller": "ben"}))} == set(site.clients("ben"))
-    free = {label(site.history, row) for row in NOBODYS}
+    free = {label(site.interactions, row) for row in NOBODYS}
     assert {row[0] for row in listed(max_.get("/", params={"seller": "-"}))} == free
     everything = listed(max_.get("/"))
     assert listed(max_.get("/", params={"seller": "sue"})) == everything  # not of the team
@@ -133,9 +133,9 @@ def test_a_call_is_worth_the_same_on_every_page(site: Site) -> None:
 def owned_pair(site: Site) -> dict[str, str]:
     """A product that the client has, with reasons."""
     for row in range(15):
-        for item in site.history.by_user[row].tolist():
-            client, product = label(site.history, row), str(site.history.item_labels[item])
-            if site.application.served.advisor.explain(client, product).explanation.summary().shown_reasons:
+        for item in site.interactions.by_user[row].tolist():
+            client, product = label(site.interactions, row), str(site.interactions.item_labels[item])
+            if site.services.served.advisor.explain(client, product).explanation.summary().shown_reasons:
                 return {"client": client, "product": product}
     raise AssertionError("nothing is owned for a reason")
 
@@ -146,15 +146,15 @@ def test_what_the_client_has_is_not_recommended(site: Site) -> None:
     assert 'class="bought"' in page
     assert '<td class="wanted"' not in page
     assert "<dt>Expected value</dt>" not in page
-    assert re.findall(r'name="verdict" value="([^"]+)"', page) == ["not relevant", "won", "lost"]
+    assert re.findall(r'name="status" value="([^"]+)"', page) == ["not a fit", "won", "lost"]
     told = site.program("ana").get("/api/v1/explanation", params=pair).json()
     assert (told["owned"], told["value"]) == (True, None)
-    answer = browser.submit("/feedback", **pair, verdict="pursue", note="after all")
+    answer = browser.submit("/feedback", **pair, status="pursuing", note="after all")
     assert answer.status_code == 409
     assert "The client has this product already." in answer.text
     assert ">after all</textarea>" in answer.text  # to choose another verdict
-    assert browser.submit("/feedback", **pair, verdict="won").status_code == 303
-    answer = site.program("ana").post("/api/v1/feedback", json=pair | {"verdict": "pursue"})
+    assert browser.submit("/feedback", **pair, status="won").status_code == 303
+    answer = site.program("ana").post("/api/v1/feedback", json=pair | {"status": "pursuing"})
     assert (answer.status_code, answer.json()) == (409, {"error": "the client has this product already"})
 
 
@@ -164,27 +164,27 @@ def test_what_the_client_has_is_not_recommended(site: Site) -> None:
 @both_databases
 def test_the_next_best_take_the_place_of_what_is_decided(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    best = [str(found.product) for found in site.application.served.advisor.recommend(client, 2 * DEPTH)]
+    best = [str(found.product) for found in site.services.served.advisor.recommend(client, 2 * DEPTH)]
     for product in best[:DEPTH]:
-        browser.submit("/feedback", client=client, product=product, verdict="not relevant", reason="no need")
+        browser.submit("/feedback", client=client, product=product, status="not a fit", reason="no need")
     page = text_of(browser.get("/client", params={"name": client}))
     open_part, _, decided = page.partition("<details><summary>Decided (5)</summary>")
     links = [re.findall(r"product=[^\"]*\"><bdi>([^<]+)</bdi>", part) for part in (open_part, decided)]
     assert links == [best[DEPTH:], best[:DEPTH][::-1]]
     assert decided.count("no need") == DEPTH
-    browser.submit("/feedback", client=client, product=best[0], verdict="pursue")
+    browser.submit("/feedback", client=client, product=best[0], status="pursuing")
     assert "Decided (4)" in browser.get("/client", params={"name": client}).text
     standing = {
-        told["product"]: told["standing"]
+        told["product"]: told["status"]
         for told in site.program("ana").get("/api/v1/recommendations", params={"client": client, "n": 6}).json()
     }
-    assert standing == {best[0]: "pursue"} | dict.fromkeys(best[1:DEPTH], "not relevant") | {best[DEPTH]: None}
+    assert standing == {best[0]: "pursuing"} | dict.fromkeys(best[1:DEPTH], "not a fit") | {best[DEPTH]: None}
 
 
 def test_what_was_just_decided_is_unfolded(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     fields = {"client": client, "product": site.open_product(client), "back": "client"}
-    answer = browser.submit("/feedback", **fields, verdict="lost")
+    answer = browser.submit("/feedback", **fields, status="lost")
     assert "<details open><summary>Decided (1)" in browser.get(answer.headers["location"]).text
     assert "<details><summary>Decided (1)" in browser.get("/client", params={"name": client}).text
 
@@ -192,24 +192,24 @@ def test_what_was_just_decided_is_unfolded(site: Site) -> None:
 @both_databases
 def test_my_calls_are_what_is_marked_and_not_ended(site: Site) -> None:
     ana, mine = site.browser("ana"), site.clients("ana")
-    assert "Nothing is marked “pursue”." in ana.get("/pursued").text
-    first = say(site, ana, mine[0], "pursue", reason="budget", note="call Mr Ito")
-    second = say(site, ana, mine[1], "pursue")
-    say(site, ana, mine[2], "pursue")
+    assert "Nothing is marked “pursuing”." in ana.get("/calls").text
+    first = say(site, ana, mine[0], "pursuing", reason="budget", note="call Mr Ito")
+    second = say(site, ana, mine[1], "pursuing")
+    say(site, ana, mine[2], "pursuing")
     say(site, ana, mine[2], "won")
-    say(site, site.browser("sue"), site.clients("sue")[0], "pursue")
-    rows = listed(ana.get("/pursued"))
+    say(site, site.browser("sue"), site.clients("sue")[0], "pursuing")
+    rows = listed(ana.get("/calls"))
     assert [(row[0], row[1], row[3]) for row in rows] == [
         (mine[1], second, ""),
         (mine[0], first, "budget: call Mr Ito"),
     ]
-    value = site.worth(site.application.served.advisor.explain(mine[0], first))
+    value = site.worth(site.services.served.advisor.explain(mine[0], first))
     assert (rows[1][4] == "–") == (value is None)
-    assert [row[0] for row in listed(site.browser("max").get("/pursued"))] == [mine[1], mine[0]]
-    assert len(listed(site.browser("root").get("/pursued"))) == 3
+    assert [row[0] for row in listed(site.browser("max").get("/calls"))] == [mine[1], mine[0]]
+    assert len(listed(site.browser("root").get("/calls"))) == 3
     site.browser("max").assign(f'client,seller\n"{mine[0]}",ben\n')
-    assert [row[0] for row in listed(ana.get("/pursued"))] == [mine[1]]
-    assert [row[0] for row in listed(site.browser("ben").get("/pursued"))] == [mine[0]]
+    assert [row[0] for row in listed(ana.get("/calls"))] == [mine[1]]
+    assert [row[0] for row in listed(site.browser("ben").get("/calls"))] == [mine[0]]
 
 
 # ------------------------------------------------------------------------------------------------ what if, ways

@@ -67,9 +67,9 @@ def test_old_entries_are_pruned(file: Path, password: Path) -> None:
     connection.execute("update audit set at = '2024-12-31 23:59:59'")
     connection.commit()
     connection.close()
-    done = run("users", "prune", "--before", "2024-12-31", "--db", sqlite(file))
+    done = run("audit", "prune", "--before", "2024-12-31", "--db", sqlite(file))
     assert done.stdout == "0 entries before 2024-12-31 deleted\n"
-    done = run("users", "prune", "--before", "2025-01-01", "--db", sqlite(file))
+    done = run("audit", "prune", "--before", "2025-01-01", "--db", sqlite(file))
     assert done.stdout == "1 entries before 2025-01-01 deleted\n"
     assert [(action, told) for _, action, told in entries(file)] == [
         ("audit pruned", "0 entries before 2024-12-31"), ("audit pruned", "1 entries before 2025-01-01"),

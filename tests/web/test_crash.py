@@ -22,7 +22,7 @@ from sqlalchemy import select
 from support import postgres_server
 
 from ocular.synthetic.market import b2b
-from ocular.web.app import THREADS
+from ocular.web.app import MAX_THREADS
 from ocular.web.database import Database
 from ocular.web.tables import Feedback, Role
 from ocular.web.users import add_token, add_user
@@ -81,7 +81,7 @@ class Writers:
                 if self._stop.is_set():
                     return
                 try:
-                    got = client.post("/api/v1/feedback", json=pair | {"verdict": "not relevant", "note": note})
+                    got = client.post("/api/v1/feedback", json=pair | {"status": "not a fit", "note": note})
                 except httpx2.TransportError:
                     return  # the server is gone
                 self.answers[got.status_code] += 1
@@ -176,7 +176,7 @@ def many(person: httpx2.Client, address: str) -> Callable[[], Counter[int]]:
     def ask() -> None:
         statuses[person.get(address).status_code] += 1
 
-    threads = [threading.Thread(target=ask) for _ in range(THREADS + 2)]
+    threads = [threading.Thread(target=ask) for _ in range(MAX_THREADS + 2)]
     for thread in threads:
         thread.start()
 

@@ -23,7 +23,8 @@ from sqlalchemy import event, inspect, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from ocular.errors import ConfigError
-from ocular.web.audit import Views
+from ocular.feedback import Status
+from ocular.web.audit import ViewLog
 from ocular.web.database import Database, DatabaseError
 from ocular.web.tables import AuditEntry, Base, Feedback, Key, Token, User, now
 
@@ -63,7 +64,8 @@ OLDER = (
     "values (1, 'ana', 'Ana', 'seller', '', 'x', true, :now)",
     "insert into tokens (digest, user_id, label, created) values ('x', 1, 'our CRM', :now)",
     "insert into feedback (at, client, product, user_id, verdict, reason, note, model, confidence, pattern) "
-    "values (:now, 'c', 'p', 1, 'won', '', '', 'm', 0.5, 7), (:now, 'd', 'p', 1, 'won', '', '', 'm', 0.5, null)",
+    "values (:now, 'c', 'p', 1, 'won', '', '', 'm', 0.5, 7), (:now, 'd', 'p', 1, 'pursue', '', '', 'm', 0.5, null), "
+    "(:now, 'e', 'p', 1, 'not relevant', '', '', 'm', 0.5, null), (:now, 'f', 'p', 1, 'lost', '', '', 'm', 0.5, null)",
 )
 
 
@@ -84,7 +86,8 @@ def test_an_upgrade_keeps_what_an_older_version_wrote(database: Database) -> Non
     database.upgrade()
     with database.reading() as transaction:
         rows = transaction.scalars(select(Feedback).order_by(Feedback.id)).all()
-        assert [(row.client, row.pattern, row.label) for row in rows] == [("c", 7, "pattern 7"), ("d", None, "")]
+        assert [(row.client, row.pattern, row.label) for row in rows[:2]] == [("c", 7, "pattern 7"), ("d", None, "")]
+        assert [Status(row.status) for row in rows] == [Status.WON, Status.PURSUING, Status.NOT_A_FIT, Status.LOST]
         (token,) = transaction.scalars(select(Token))
         assert (token.label, token.user.name) == ("our CRM", "ana")
         assert token.expires > now() + timedelta(days=364)  # none ends with the upgrade
@@ -157,7 +160,7 @@ def test_the_cause_is_logged_but_not_for_every_request(
         messages = [record.getMessage() for record in caplog.records]
         return [message for message in messages if message.startswith("the database")]
 
-    monkeypatch.setattr("ocular.web.database._told", -100.0)
+    monkeypatch.setattr("ocular.web.database._last_logged", -100.0)
     monkeypatch.setattr(site.database._engine, "connect", unreachable)
     for _ in range(3):
         assert site.stranger().get("/readyz").status_code == 503
@@ -185,7 +188,7 @@ def test_a_broken_rule_is_not_an_unreachable_database(database_url: str) -> None
     with pytest.raises(IntegrityError), database.writing() as transaction:
         transaction.add(User(name="ana", full_name="again", role="seller", team="", password="x"))
     with pytest.raises(IntegrityError), database.writing() as transaction:
-        transaction.add(Feedback(client="c", product="p", user_id=999, verdict="won", model="m", confidence=1.0))
+        transaction.add(Feedback(client="c", product="p", user_id=999, status="won", model="m", confidence=1.0))
     database.close()
 
 
@@ -263,7 +266,7 @@ def test_pages_and_programs_hear_503_until_the_database_answers_again(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser, program, client = site.browser("ana"), site.program("ana"), site.clients("ana")[0]
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "csrf": browser.csrf}
+    fields = {"client": client, "product": site.open_product(client), "status": "won", "csrf": browser.csrf}
 
     def ask() -> list:
         return [
@@ -327,7 +330,7 @@ def test_a_locked_sqlite_file_is_503_and_recovers(
     monkeypatch.setattr("ocular.web.database.WAIT", 0.1)
     site = open_site()
     browser, client = site.browser("ana"), site.clients("ana")[0]
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won"}
+    fields = {"client": client, "product": site.open_product(client), "status": "won"}
     fields["csrf"] = browser.csrf
     other = sqlite3.connect(tmp_path / "ocular.db", isolation_level=None)
     other.execute("begin immediate")
@@ -362,7 +365,7 @@ def test_a_view_that_can_not_be_written_down_is_refused_soon(
 def test_views_at_once_share_a_transaction_and_none_is_lost(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     database, commits = Database(database_url), []
     event.listen(database._engine, "commit", commits.append)
-    views, genuine = Views(database), database.writing
+    views, genuine = ViewLog(database), database.writing
 
     def slow(*given: float) -> object:
         time.sleep(0.05)
@@ -386,7 +389,7 @@ def test_views_at_once_share_a_transaction_and_none_is_lost(database_url: str, m
 def test_two_processes_may_share_an_sqlite_file(open_site: OpenSite) -> None:
     one, other = open_site(), open_site()
     client = one.clients("ana")[0]
-    fields = {"client": client, "product": one.open_product(client), "verdict": "won"}
+    fields = {"client": client, "product": one.open_product(client), "status": "won"}
     browser = one.browser("ana")
     assert browser.submit("/feedback", **fields).status_code == 303
     again = other.stranger()

@@ -11,10 +11,12 @@ import pytest
 from sites import NOBODYS, PASSWORD, Site, both_databases, label, rows_of, say, text_of
 from sqlalchemy import delete, select
 
+from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.app import create_app
 from ocular.web.database import DatabaseError
-from ocular.web.tables import Feedback, Session, Verdict
+from ocular.web.outcomes import outcomes_by_pattern, total_outcomes
+from ocular.web.tables import Feedback, Session
 
 OpenSite = Callable[..., Site]
 
@@ -25,31 +27,31 @@ def kept(site: Site) -> list[Feedback]:
 
 
 @both_databases
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_verdict_is_kept_with_everything_around_it(site: Site, verdict: Verdict) -> None:
+@pytest.mark.parametrize("status", list(Status))
+def test_a_status_is_kept_with_everything_around_it(site: Site, status: Status) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    product = say(site, browser, client, verdict, reason=" too dear ", note="Ruft im März an ✓")
-    found = site.application.served.advisor.explain(client, product)
+    product = say(site, browser, client, status, reason=" too dear ", note="Ruft im März an ✓")
+    found = site.services.served.advisor.explain(client, product)
     (row,) = kept(site)
-    assert (row.client, row.product, row.verdict) == (client, product, verdict)
+    assert (row.client, row.product, row.status) == (client, product, status)
     assert (row.reason, row.note, row.user.name) == ("too dear", "Ruft im März an ✓", "ana")
-    assert row.model == site.application.served.version
+    assert row.model == site.services.served.version
     assert row.confidence == pytest.approx(found.confidence)
     assert row.pattern == found.explanation.reasons[0].cocluster
-    assert [(e.name, e.subject) for e in site.audited(f"feedback: {verdict}")] == [("ana", f"{client} · {product}")]
+    assert [(e.name, e.subject) for e in site.audited(f"feedback: {status}")] == [("ana", f"{client} · {product}")]
     page = text_of(browser.get("/recommendation", params={"client": client, "product": product}))
-    for shown in (verdict, "too dear", "Ruft im März an ✓", "Ana Example"):
+    for shown in (status, "too dear", "Ruft im März an ✓", "Ana Example"):
         assert shown in page
 
 
 @both_databases
 def test_nothing_is_overwritten_and_the_latest_word_stands(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    for verdict in ("pursue", "lost", "won"):
-        product = say(site, browser, client, verdict)
-    assert [row.verdict for row in kept(site)] == ["pursue", "lost", "won"]
-    assert {p: row.verdict for p, row in feedback.standing(site.database, client).items()} == {product: "won"}
-    assert [row.verdict for row in feedback.history(site.database, client, product)] == ["won", "lost", "pursue"]
+    for status in ("pursuing", "lost", "won"):
+        product = say(site, browser, client, status)
+    assert [row.status for row in kept(site)] == ["pursuing", "lost", "won"]
+    assert {p: row.status for p, row in feedback.latest_by_product(site.database, client).items()} == {product: "won"}
+    assert [row.status for row in feedback.feedback_on(site.database, client, product)] == ["won", "lost", "pursuing"]
     tags = browser.get("/client", params={"name": client}).text.split('<span class="tag ')[1:]
     assert [tag.partition('"')[0] for tag in tags] == ["won"]
 
@@ -63,10 +65,11 @@ def test_what_is_decided_leaves_the_list_and_comes_back_when_taken_up_again(site
         return row[1], int(row[4])
 
     first, how_many = best()
-    for verdict, there in (
-        ("pursue", True), ("not relevant", False), ("pursue", True), ("won", False), ("lost", False), ("pursue", True),
+    for status, there in (
+        ("pursuing", True), ("not a fit", False), ("pursuing", True), ("won", False), ("lost", False),
+        ("pursuing", True),
     ):  # fmt: skip
-        browser.submit("/feedback", client=client, product=first, verdict=verdict)
+        browser.submit("/feedback", client=client, product=first, status=status)
         product, now_open = best()
         assert (product == first) == there
         assert now_open == how_many - (not there)
@@ -75,7 +78,7 @@ def test_what_is_decided_leaves_the_list_and_comes_back_when_taken_up_again(site
 def test_a_client_with_everything_decided_says_so(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     for place in range(10):
-        say(site, browser, client, "not relevant", place=place)
+        say(site, browser, client, "not a fit", place=place)
     (row,) = [row for row in rows_of(browser.get("/", params={"search": client}).text) if row[0] == client]
     assert row[1:] == ["all decided", "", "–", "0"]
 
@@ -83,9 +86,9 @@ def test_a_client_with_everything_decided_says_so(site: Site) -> None:
 @pytest.mark.parametrize(
     ("back", "place"), [("client", "/client?name="), ("recommendation", "/recommendation?client=")]
 )
-def test_one_returns_to_the_page_where_the_verdict_was_given(site: Site, back: str, place: str) -> None:
+def test_one_returns_to_the_page_where_the_feedback_was_given(site: Site, back: str, place: str) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won"}
+    fields = {"client": client, "product": site.open_product(client), "status": "won"}
     answer = browser.submit("/feedback", **fields, back=back)
     assert answer.headers["location"].startswith(place)
     assert browser.get(answer.headers["location"]).status_code == 200
@@ -94,8 +97,8 @@ def test_one_returns_to_the_page_where_the_verdict_was_given(site: Site, back: s
 
 def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    product = str(site.history.item_labels[site.history.by_user[0][0]])
-    answer = browser.submit("/feedback", client=client, product=product, verdict="pursue")
+    product = str(site.interactions.item_labels[site.interactions.by_user[0][0]])
+    answer = browser.submit("/feedback", client=client, product=product, status="pursuing")
     assert answer.status_code == 409
     assert "has this product already" in answer.text
     assert site.count(Feedback) == 0
@@ -104,8 +107,8 @@ def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"verdict": "great"},
-        {"verdict": ""},
+        {"status": "great"},
+        {"status": ""},
         {"product": "no such product"},
         {"note": "x" * 4001},
         {"reason": "x" * 501},
@@ -114,7 +117,7 @@ def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None
 )
 def test_feedback_that_can_not_be_kept_is_refused(site: Site, wrong: dict[str, str]) -> None:
     client = site.clients("ana")[0]
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won"} | wrong
+    fields = {"client": client, "product": site.open_product(client), "status": "won"} | wrong
     assert site.browser("ana").submit("/feedback", **fields).status_code in {404, 422}
     assert site.count(Feedback) == 0
 
@@ -127,8 +130,8 @@ def test_the_team_page_counts_what_stands(site: Site) -> None:
     say(site, ana, mine[0], "won")  # in place of the loss
     say(site, ana, mine[1], "won", reason="a good call")
     say(site, ana, mine[2], "lost")
-    say(site, ben, site.clients("ben")[0], "pursue")
-    say(site, ben, site.clients("ben")[1], "not relevant")
+    say(site, ben, site.clients("ben")[0], "pursuing")
+    say(site, ben, site.clients("ben")[1], "not a fit")
     say(site, sue, site.clients("sue")[0], "won")
     for name, won, rate in (("max", 2, "67 %"), ("root", 3, "75 %")):
         page = site.browser(name).get("/team").text
@@ -144,36 +147,36 @@ def test_the_team_page_counts_what_stands(site: Site) -> None:
 @both_databases
 def test_the_funnel_by_pattern_adds_up(site: Site) -> None:
     browser = site.browser("ana")
-    for client, verdict in zip(site.clients("ana"), ["won", "won", "lost", "pursue", "not relevant"] * 3, strict=True):
-        say(site, browser, client, verdict)
-    rows, by_pattern = kept(site), feedback.by_pattern(site.database, site.visitor("max"))
+    for client, status in zip(site.clients("ana"), ["won", "won", "lost", "pursuing", "not a fit"] * 3, strict=True):
+        say(site, browser, client, status)
+    rows, by_pattern = kept(site), outcomes_by_pattern(site.database, site.visitor("max"))
     assert len(by_pattern) > 1
-    assert [found.funnel.judged for found in by_pattern] == sorted(
-        (found.funnel.judged for found in by_pattern), reverse=True
+    assert [found.outcomes.total for found in by_pattern] == sorted(
+        (found.outcomes.total for found in by_pattern), reverse=True
     )
-    total = feedback.added(found.funnel for found in by_pattern)
-    assert total.judged == len(rows) == 15
+    total = total_outcomes(found.outcomes for found in by_pattern)
+    assert total.total == len(rows) == 15
     assert total.hit_rate == pytest.approx(6 / 9)
     for found in by_pattern:
-        own = [row.verdict for row in rows if (row.label or "no pattern") == found.label]
-        assert found.funnel.counts == {v: own.count(v) for v in Verdict}
+        own = [row.status for row in rows if (row.label or "no pattern") == found.label]
+        assert found.outcomes.counts == {v: own.count(v) for v in Status}
     shown = [row for row in rows_of(site.browser("max").get("/team").text) if len(row) == 6][1:]
     assert [[*map(int, row[1:5])] for row in shown] == [
-        [found.funnel.counts[v] for v in Verdict] for found in by_pattern
+        [found.outcomes.counts[v] for v in Status] for found in by_pattern
     ]
 
 
 def test_no_ended_case_has_no_hit_rate(site: Site) -> None:
-    say(site, site.browser("ana"), site.clients("ana")[0], "pursue")
-    (found,) = feedback.by_pattern(site.database, site.visitor("root"))
-    assert found.funnel.hit_rate is None
+    say(site, site.browser("ana"), site.clients("ana")[0], "pursuing")
+    (found,) = outcomes_by_pattern(site.database, site.visitor("root"))
+    assert found.outcomes.hit_rate is None
 
 
 # ------------------------------------------------------------------------------------------------ whose it is
 
 
 def counts(site: Site, name: str) -> list[int]:
-    return [*feedback.added(f.funnel for f in feedback.by_pattern(site.database, site.visitor(name))).counts.values()]
+    return [*total_outcomes(f.outcomes for f in outcomes_by_pattern(site.database, site.visitor(name))).counts.values()]
 
 
 @both_databases
@@ -199,8 +202,8 @@ def test_a_later_word_by_an_administrator_stands_for_the_team_too(site: Site) ->
 
 @both_databases
 def test_what_was_said_of_nobodys_clients_is_the_affair_of_who_said_it(site: Site) -> None:
-    free = label(site.history, NOBODYS[0])
-    say(site, site.browser("max"), free, "pursue")
+    free = label(site.interactions, NOBODYS[0])
+    say(site, site.browser("max"), free, "pursuing")
     assert counts(site, "max") == [1, 0, 0, 0]
     say(site, site.browser("root"), free, "lost")
     assert counts(site, "max") == [0, 0, 0, 0]
@@ -210,7 +213,7 @@ def test_what_was_said_of_nobodys_clients_is_the_affair_of_who_said_it(site: Sit
 def test_figures_for_each_seller(site: Site) -> None:
     say(site, site.browser("ana"), site.clients("ana")[0], "won")
     say(site, site.browser("root"), site.clients("ana")[1], "lost")
-    say(site, site.browser("ben"), site.clients("ben")[0], "pursue")
+    say(site, site.browser("ben"), site.clients("ben")[0], "pursuing")
     rows = {row[1]: row[2:] for row in rows_of(site.browser("max").get("/team").text) if len(row) == 8}
     assert rows["ana"] == ["0", "0", "1", "1", "50 %", "15"]
     assert rows["ben"] == ["1", "0", "0", "0", "–", "10"]
@@ -223,7 +226,7 @@ def test_patterns_of_two_models_are_counted_apart(site: Site) -> None:
         for n, (model, pattern, name) in enumerate([("old", 1, "Pumps"), ("new", 1, "Sails"), ("new", None, "")]):
             transaction.add(
                 Feedback(
-                    client=site.clients("ana")[n], product="p", user_id=ana, verdict="won", model=model,
+                    client=site.clients("ana")[n], product="p", user_id=ana, status="won", model=model,
                     confidence=0.5, pattern=pattern, label=name,
                 )
             )  # fmt: skip
@@ -233,7 +236,7 @@ def test_patterns_of_two_models_are_counted_apart(site: Site) -> None:
 
 
 def test_only_the_latest_words_are_listed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ocular.web.routes.team.LATEST", 2)
+    monkeypatch.setattr("ocular.web.routes.team.MAX_LATEST", 2)
     for client in site.clients("ana")[:3]:
         say(site, site.browser("ana"), client, "won")
     listed = [row[0] for row in rows_of(site.browser("max").get("/team").text) if len(row) == 5][1:]
@@ -248,7 +251,7 @@ def test_only_the_latest_words_are_listed(site: Site, monkeypatch: pytest.Monkey
 def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     note = 'Ruft "im März" an\r\n<b>✓</b>'
-    written = {"client": client, "product": site.open_product(client), "verdict": "lost", "reason": "too dear",
+    written = {"client": client, "product": site.open_product(client), "status": "lost", "reason": "too dear",
                "note": note, "back": "client"}  # fmt: skip
     _ = browser.csrf
     site.change(delete(Session))
@@ -268,20 +271,20 @@ def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
     assert 'name="reason" maxlength="500" value="too dear"' in page.text
     assert f">{note}</textarea>" in text_of(page)
     form = hidden(page.text.partition('action="/feedback"')[2])
-    answer = browser.post("/feedback", data=form | {"verdict": "lost", "reason": "too dear", "note": note})
+    answer = browser.post("/feedback", data=form | {"status": "lost", "reason": "too dear", "note": note})
     assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/client")
-    assert [(row.verdict, row.note) for row in kept(site)] == [("lost", note)]
+    assert [(row.status, row.note) for row in kept(site)] == [("lost", note)]
 
 
 def test_a_note_with_an_old_form_is_shown_again(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    written = {"client": client, "product": site.open_product(client), "verdict": "won", "note": "called"}
+    written = {"client": client, "product": site.open_product(client), "status": "won", "note": "called"}
     page = browser.post("/feedback", data=written | {"csrf": "of another session"})
     assert page.status_code == 403
     assert ">called</textarea>" in page.text
     assert site.count(Feedback) == 0
     form = hidden(page.text.partition('action="/feedback"')[2])
-    assert browser.post("/feedback", data=form | {"verdict": "won", "note": "called"}).status_code == 303
+    assert browser.post("/feedback", data=form | {"status": "won", "note": "called"}).status_code == 303
 
 
 def test_a_note_that_the_database_could_not_keep_is_shown_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,9 +292,9 @@ def test_a_note_that_the_database_could_not_keep_is_shown_again(site: Site, monk
         raise DatabaseError("the database does not answer")
 
     client, browser = site.clients("ana")[0], site.browser("ana")
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "note": "called"}
+    fields = {"client": client, "product": site.open_product(client), "status": "won", "note": "called"}
     _ = browser.csrf
-    monkeypatch.setattr(feedback, "keep", broken)
+    monkeypatch.setattr(feedback, "save_feedback", broken)
     page = browser.submit("/feedback", **fields)
     assert (page.status_code, page.headers["retry-after"]) == (503, "5")
     assert ">called</textarea>" in page.text
@@ -310,13 +313,13 @@ def hidden(page: str) -> dict[str, str]:
 @both_databases
 def test_what_was_acknowledged_survives_an_application_that_never_closed(site: Site) -> None:
     client = site.clients("ana")[0]
-    product = say(site, site.browser("ana"), client, "pursue", note="first")
+    product = say(site, site.browser("ana"), client, "pursuing", note="first")
     number = site.program("ana").post(
-        "/api/v1/feedback", json={"client": client, "product": product, "verdict": "won"}
+        "/api/v1/feedback", json={"client": client, "product": product, "status": "won"}
     ).json()["id"]  # fmt: skip
-    again = create_app(site.settings).state.application.database  # the first one is still open
-    rows = feedback.history(again, client, product)
-    assert [(row.verdict, row.note) for row in rows] == [("won", ""), ("pursue", "first")]
+    again = create_app(site.settings).state.services.database  # the first one is still open
+    rows = feedback.feedback_on(again, client, product)
+    assert [(row.status, row.note) for row in rows] == [("won", ""), ("pursuing", "first")]
     assert rows[0].id == number
     again.close()
 
@@ -335,7 +338,7 @@ def test_feedback_that_fails_half_way_leaves_nothing(site: Site, monkeypatch: py
         raise RuntimeError("no audit, no feedback")
 
     browser, client = site.browser("ana"), site.clients("ana")[0]
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "csrf": browser.csrf}
+    fields = {"client": client, "product": site.open_product(client), "status": "won", "csrf": browser.csrf}
     monkeypatch.setattr(feedback, "audit", broken)
     assert browser.post("/feedback", data=fields).status_code == 500
     assert site.count(Feedback) == 0

@@ -31,7 +31,7 @@ def test_a_spreadsheet_runs_nothing_of_the_export(site: Site, start: str) -> Non
     bad = f'{start}HYPERLINK("http://evil.example")'
     with site.database.writing() as transaction:
         user = site.visitor("ana").user
-        transaction.add(Feedback(client=bad, product=bad, user_id=user.id, verdict="won", reason=bad, note=bad,
+        transaction.add(Feedback(client=bad, product=bad, user_id=user.id, status="won", reason=bad, note=bad,
                                  model=bad, confidence=0.5, pattern=None))  # fmt: skip
     (row,) = exported(site.browser("max"))
     for name in ("client", "product", "reason", "note", "model"):
@@ -44,16 +44,16 @@ def test_the_export_is_all_that_was_ever_said(site: Site) -> None:
     ana, sue = site.browser("ana"), site.browser("sue")
     mine, theirs = site.clients("ana")[0], site.clients("sue")[0]
     note = 'a "quoted", long\r\nnote; ü'
-    product = say(site, ana, mine, "pursue", note=note)
+    product = say(site, ana, mine, "pursuing", note=note)
     say(site, ana, mine, "won")
     say(site, sue, theirs, "lost")
     rows = exported(site.browser("root"))
     assert list(rows[0]) == list(COLUMNS)
-    assert [(row["client"], row["verdict"], row["seller"], row["team"]) for row in rows] == [
-        (mine, "pursue", "ana", "north"), (mine, "won", "ana", "north"), (theirs, "lost", "sue", "south"),
+    assert [(row["client"], row["status"], row["seller"], row["team"]) for row in rows] == [
+        (mine, "pursuing", "ana", "north"), (mine, "won", "ana", "north"), (theirs, "lost", "sue", "south"),
     ]  # fmt: skip
     assert (rows[0]["product"], rows[0]["note"]) == (product, note)
-    assert {row["model"] for row in rows} == {site.application.served.version}
+    assert {row["model"] for row in rows} == {site.services.served.version}
     assert exported(site.browser("max")) == rows[:2]
     programs = {name: site.program(name).get("/api/v1/feedback").json() for name in ("root", "max")}
     told = [{key: "" if value is None else str(value) for key, value in row.items()} for row in programs["root"]]
@@ -66,7 +66,7 @@ def test_a_long_export_is_complete(site: Site) -> None:
     with site.database.writing() as transaction:
         user = transaction.scalars(select(Feedback.user_id)).first() or 1
         transaction.add_all(
-            Feedback(client=f"c{n}", product="p", user_id=user, verdict="won", model="m", confidence=0.5, pattern=n)
+            Feedback(client=f"c{n}", product="p", user_id=user, status="won", model="m", confidence=0.5, pattern=n)
             for n in range(1100)
         )
     assert [row["client"] for row in exported(site.browser("root"))] == [f"c{n}" for n in range(1100)]
@@ -79,6 +79,6 @@ def test_the_export_feeds_the_next_evaluation(site: Site, tmp_path: Path) -> Non
     path = tmp_path / "feedback.csv"
     path.write_bytes(site.browser("max").get("/team/feedback.csv").content)
     assert path.read_bytes().startswith("\ufeff".encode())  # Excel knows by it that it is UTF-8
-    judged = read_feedback(path, site.history)
-    assert [label(site.history, user) for user in judged.users] == mine[:2]
-    assert judged.taken.tolist() == [True, False]
+    pairs = read_feedback(path, site.interactions)
+    assert [label(site.interactions, user) for user in pairs.users] == mine[:2]
+    assert pairs.taken_up.tolist() == [True, False]

@@ -70,7 +70,7 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
     browser = hostile.browser("ana")
     product = hostile.open_product(client)
     pair = {"client": client, "product": product}
-    answer = browser.submit("/feedback", **pair, verdict="pursue", reason=SCRIPT, note="</textarea><script>x</script>")
+    answer = browser.submit("/feedback", **pair, status="pursuing", reason=SCRIPT, note="</textarea><script>x</script>")
     assert answer.status_code == 303
     followed = browser.get(answer.headers["location"])
     pages = [
@@ -80,7 +80,7 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         browser.get("/client", params={"name": client}),
         browser.get("/recommendation", params=pair | {"also": PRODUCTS[0]}),
         browser.get("/patterns"),
-        *(browser.get("/pattern", params={"number": n}) for n in hostile.application.served.patterns),
+        *(browser.get("/pattern", params={"number": n}) for n in hostile.services.served.patterns),
         hostile.browser("root").get("/team"),
         hostile.browser("root").get("/admin"),
         hostile.browser("root").get("/admin/audit"),
@@ -95,7 +95,7 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
             {0x202E: None, 0x202C: None}
         )
     assert hostile.count(Feedback) == 1
-    assert len(hostile.history.user_labels) == len(CLIENTS)
+    assert len(hostile.interactions.user_labels) == len(CLIENTS)
 
 
 def test_a_link_in_the_list_leads_to_its_client(hostile: Site) -> None:
@@ -113,7 +113,7 @@ def test_a_name_that_nobody_has_is_not_found_and_not_run(site: Site, name: str) 
     pages = [
         browser.get("/client", params={"name": name}),
         browser.get("/recommendation", params={"client": name, "product": name}),
-        browser.submit("/feedback", client=name, product=name, verdict="won"),
+        browser.submit("/feedback", client=name, product=name, status="won"),
     ]
     for page in pages:
         assert page.status_code in {404, 422}
@@ -133,7 +133,7 @@ def test_a_name_that_nobody_has_is_not_found_and_not_run(site: Site, name: str) 
 )
 def test_text_that_a_database_may_not_take_is_no_failure_of_ours(site: Site, bad: str) -> None:
     client, browser, root = site.clients("ana")[0], site.browser("ana"), site.browser("root")
-    pair = {"client": client, "product": site.open_product(client), "verdict": "won"}
+    pair = {"client": client, "product": site.open_product(client), "status": "won"}
     answers = [
         site.stranger().sign_in(bad, bad),
         browser.submit("/feedback", **pair, note=bad, reason=bad),
@@ -173,21 +173,21 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def use(site: Site, client: str) -> list[int]:
     """Assign, open and judge a client."""
-    root, product = site.browser("root"), str(site.history.item_labels[0])
+    root, product = site.browser("root"), str(site.interactions.item_labels[0])
     return [
         root.assign(f"client,seller\n{client},ana\n").status_code,
         root.get("/client", params={"name": client}).status_code,
-        root.submit("/feedback", client=client, product=product, verdict="won").status_code,
+        root.submit("/feedback", client=client, product=product, status="won").status_code,
     ]
 
 
 @both_databases
 def test_the_longest_names_can_be_assigned_and_judged(open_site: OpenSite, long_names: Path) -> None:
     site = open_site(models=long_names)
-    assert use(site, str(site.history.user_labels[0])) == [303, 200, 303]
+    assert use(site, str(site.interactions.user_labels[0])) == [303, 200, 303]
 
 
 @both_databases
 def test_a_name_that_is_too_long_to_be_kept_is_no_failure_of_ours(open_site: OpenSite, long_names: Path) -> None:
     site = open_site(models=long_names)
-    assert [status for status in use(site, str(site.history.user_labels[2])) if status >= 500] == []
+    assert [status for status in use(site, str(site.interactions.user_labels[2])) if status >= 500] == []

@@ -20,16 +20,16 @@ MISSING = "No Such Company AG"
 
 def answers(site: Site, browser: Browser, program: Browser, client: str) -> list[tuple[int, str]]:
     """All ways to ask for a client."""
-    product = str(site.history.item_labels[0])
+    product = str(site.interactions.item_labels[0])
     pair = {"client": client, "product": product}
     found = [
         browser.get("/client", params={"name": client}),
         browser.get("/recommendation", params=pair),
         browser.get("/recommendation", params=pair | {"also": product}),
-        browser.submit("/feedback", **pair, verdict="won"),
+        browser.submit("/feedback", **pair, status="won"),
         program.get("/api/v1/recommendations", params={"client": client}),
         program.get("/api/v1/explanation", params=pair),
-        program.post("/api/v1/feedback", json=pair | {"verdict": "won"}),
+        program.post("/api/v1/feedback", json=pair | {"status": "won"}),
     ]
     return [(answer.status_code, answer.text) for answer in found]
 
@@ -41,7 +41,7 @@ def test_a_client_of_others_is_answered_like_one_that_does_not_exist(
     site: Site, visitor: str, owner: str | None
 ) -> None:
     browser, program = site.browser(visitor), site.program(visitor)
-    client = site.clients(owner)[0] if owner else label(site.history, NOBODYS[0])
+    client = site.clients(owner)[0] if owner else label(site.interactions, NOBODYS[0])
     others = answers(site, browser, program, client)
     assert others == answers(site, browser, program, MISSING)
     assert {status for status, _ in others} == {404}
@@ -83,14 +83,14 @@ def test_the_list_of_a_seller_is_what_they_own(site: Site, visitor: str) -> None
 
 
 def test_a_manager_sees_the_team_and_what_is_nobodys(site: Site) -> None:
-    nobodys = {label(site.history, row) for row in NOBODYS}
+    nobodys = {label(site.interactions, row) for row in NOBODYS}
     assert listed(site, site.browser("max")) == {*site.clients("ana"), *site.clients("ben"), *nobodys}
-    for client in (site.clients("ana")[0], label(site.history, NOBODYS[0])):
+    for client in (site.clients("ana")[0], label(site.interactions, NOBODYS[0])):
         assert site.browser("max").get("/client", params={"name": client}).status_code == 200
 
 
 def test_an_administrator_sees_all(site: Site) -> None:
-    assert listed(site, site.browser("root")) == set(site.history.user_labels)
+    assert listed(site, site.browser("root")) == set(site.interactions.user_labels)
 
 
 def test_a_search_finds_only_ones_own(site: Site) -> None:
@@ -108,7 +108,7 @@ def listed(site: Site, browser: Browser) -> set[str]:
 
 def names_on(site: Site, answer: httpx2.Response) -> set[str]:
     assert answer.status_code == 200
-    return {name for name in site.history.user_labels if name in text_of(answer)}
+    return {name for name in site.interactions.user_labels if name in text_of(answer)}
 
 
 # ------------------------------------------------------------------------------------------------ names of others
@@ -117,7 +117,7 @@ def names_on(site: Site, answer: httpx2.Response) -> set[str]:
 def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     """All that a visitor can read of patterns and of some clients."""
     browser, program = site.browser(visitor), site.program(visitor)
-    patterns = list(site.application.served.patterns)
+    patterns = list(site.services.served.patterns)
     found = [browser.get("/"), browser.get("/patterns"), program.get("/api/v1/patterns")]
     found += [browser.get("/pattern", params={"number": number}) for number in patterns]
     found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
@@ -130,7 +130,7 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
             pair = {"client": client, "product": product}
             found += [
                 browser.get("/recommendation", params=pair),
-                browser.get("/recommendation", params=pair | {"also": str(site.history.item_labels[0])}),
+                browser.get("/recommendation", params=pair | {"also": str(site.interactions.item_labels[0])}),
                 program.get("/api/v1/explanation", params=pair),
             ]
     assert all(answer.status_code == 200 for answer in found)
@@ -157,7 +157,7 @@ def test_names_are_read_by_those_who_may(
     clients = site.clients("sue" if visitor == "sue" else "ana")[:3]
     text = everything(site, visitor, clients)
     owners = site.owners()
-    occurring = {name for name in site.history.user_labels if name in text}
+    occurring = {name for name in site.interactions.user_labels if name in text}
     assert {owners.get(name) for name in occurring} == readable
 
 
@@ -170,9 +170,9 @@ def test_hidden_clients_count_without_a_name(open_site: OpenSite) -> None:
         for found in program.get("/api/v1/recommendations", params={"client": client}).json()
         for reason in found["reasons"]
     ]
-    assert any(reason["hidden"] for reason in reasons)
+    assert any(reason["n_hidden_clients"] for reason in reasons)
     for reason in reasons:
-        assert len(reason["similar"]) + reason["hidden"] == reason["bought_by"]
+        assert len(reason["similar_clients"]) + reason["n_hidden_clients"] == reason["bought_by"]
         others = [row["name"] for row in reason["matrix"]["rows"] if not row["self"]]
         assert set(others) <= {"a client", *site.clients("ana")}
 
@@ -193,7 +193,7 @@ def test_a_moved_client_is_the_new_sellers_at_once(site: Site) -> None:
 def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
     open_site: OpenSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ocular.web.services.REMEMBERED", 0.3)
+    monkeypatch.setattr("ocular.web.assignment_cache.MAX_AGE", 0.3)
     one, other = open_site(), open_site()
     client = one.clients("ana")[0]
     ana, ben = one.browser("ana"), one.browser("ben")
@@ -207,19 +207,20 @@ def test_a_client_moved_by_another_process_is_gone_at_once_and_from_lists_soon(
 
 def test_a_client_moved_while_lists_are_read_is_not_missed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read before the import must not be remembered after it."""
-    application, client = site.application, site.clients("ana")[0]
-    ana, ben, genuine = site.visitor("ana"), site.visitor("ben"), site.application._read_assignments
+    cache, client = site.services.assignments, site.clients("ana")[0]
+    ana, ben, genuine = site.visitor("ana"), site.visitor("ben"), cache._read
     moved = update(Assignment).where(Assignment.client == client).values(user_id=ben.user.id)
 
     def slow(*given: Any) -> Any:
         found = genuine(*given)
-        monkeypatch.setattr(application, "_read_assignments", genuine)
+        monkeypatch.setattr(cache, "_read", genuine)
         site.change(moved)
-        application.forget_assignments()
+        cache.invalidate()
         return found
 
-    monkeypatch.setattr(application, "_read_assignments", slow)
-    served, row = application.served, site.history.user_rows[client]
-    assert row in application.clients_of(served, ana)  # it began before
-    assert row not in application.clients_of(served, ana)
-    assert row in application.clients_of(served, ben)
+    monkeypatch.setattr(cache, "_read", slow)
+    clients_of, served = site.services.visibility.clients_of, site.services.served
+    row = site.interactions.user_rows[client]
+    assert row in clients_of(served, ana)  # it began before
+    assert row not in clients_of(served, ana)
+    assert row in clients_of(served, ben)

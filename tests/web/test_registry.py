@@ -99,11 +99,11 @@ def test_a_model_may_be_the_folder_itself(models: Path) -> None:
     [
         (lambda path: flip(path / "arrays.npz"), "sha256 differs"),
         (lambda path: flip(path / "clients.parquet"), "sha256 differs"),
-        (lambda path: (path / "products.parquet").unlink(), "can not be read"),
+        (lambda path: (path / "products.parquet").unlink(), "be read"),
         (lambda path: (path / "arrays.npz").write_bytes((path / "arrays.npz").read_bytes()[:1000]), "expected"),
-        (lambda path: (path / "manifest.json").write_text('{"format": "ocular-mod'), "manifest can not be read"),
-        (lambda path: (path / "manifest.json").write_text("[]"), "manifest can not be read"),
-        (lambda path: (path / "manifest.json").write_bytes(b"\xff\xff"), "manifest can not be read"),
+        (lambda path: (path / "manifest.json").write_text('{"format": "ocular-mod'), "manifest cannot be read"),
+        (lambda path: (path / "manifest.json").write_text("[]"), "manifest cannot be read"),
+        (lambda path: (path / "manifest.json").write_bytes(b"\xff\xff"), "manifest cannot be read"),
         (
             lambda path: (path / "manifest.json").write_text(
                 (path / "manifest.json").read_text("utf-8").replace('"ocular-model"', '"ocular-modem"'), "utf-8"
@@ -178,7 +178,7 @@ def test_without_a_model_the_start_is_one_clear_line(tmp_path: Path, content: st
     assert message.startswith(f"expected a model in {folder}, got none that can be read; ")
     assert "\n" not in message
     with pytest.raises(UnavailableError, match="no model is loaded"):
-        _ = create_app(Settings(folder)).state.application.served
+        _ = create_app(Settings(folder)).state.services.served
 
 
 def test_an_application_without_a_model_is_not_ready(tmp_path: Path) -> None:
@@ -190,15 +190,15 @@ def test_an_application_without_a_model_is_not_ready(tmp_path: Path) -> None:
 def test_the_application_takes_a_new_model_by_itself_and_feedback_says_which(open_site: OpenSite, models: Path) -> None:
     site = open_site(models=models, watch=0.05)
     client, program = site.clients("ana")[0], site.program("ana")
-    pair = {"client": client, "product": site.open_product(client), "verdict": "pursue"}
+    pair = {"client": client, "product": site.open_product(client), "status": "pursuing"}
     assert program.post("/api/v1/feedback", json=pair).status_code == 201
-    first = site.application.served.version
+    first = site.services.served.version
     put(models, "second")
     for _ in range(200):
-        if site.application.served.version != first:
+        if site.services.served.version != first:
             break
         time.sleep(0.02)
-    second = site.application.served.version
+    second = site.services.served.version
     assert second.startswith("second-")
     assert site.stranger().get("/readyz").json() == {"status": "ready", "model": second}
     assert program.post("/api/v1/feedback", json=pair).status_code == 201
@@ -211,15 +211,15 @@ def test_a_client_unknown_to_the_new_model_is_gone_without_an_error(open_site: O
     """Assignments outlive models."""
     site = open_site(models=models)
     client, browser = site.clients("ana")[1], site.browser("ana")
-    browser.submit("/feedback", client=client, product=site.open_product(client), verdict="won")
+    browser.submit("/feedback", client=client, product=site.open_product(client), status="won")
     kept = site.clients("ana")[0]
     tiny = Interactions.from_pairs(
         [0, 0, 1, 1, 2], [0, 1, 0, 1, 0], user_labels=[kept, "b", "c"], item_labels=["nut", "saw"]
     )
     time.sleep(1.1)  # a manifest says when to the second
     OCuLaR(2, 0.1, random_state=0, tol=1e-3, max_iter=500).fit(tiny).save(models / "second")
-    site.application.registry.refresh()
-    assert site.application.served.version.startswith("second-")
+    site.services.registry.refresh()
+    assert site.services.served.version.startswith("second-")
     assert browser.get("/client", params={"name": client}).status_code == 404
     assert browser.get("/client", params={"name": kept}).status_code == 200
     assert "1 client," in browser.get("/").text
@@ -242,7 +242,7 @@ def test_a_model_without_a_date_is_refused(
         registry.refresh()
     assert name_of(registry) == "first"
     (record,) = caplog.records
-    assert "refused the model in second: its manifest can not be read" in record.getMessage()
+    assert "refused the model in second: its manifest cannot be read" in record.getMessage()
 
 
 def test_dates_are_compared_as_dates(models: Path, registry: Registry) -> None:
@@ -266,7 +266,7 @@ def tiny_model(models: Path, clients: list[str], products: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/client", "/recommendation", "/patterns", "/pattern", "/team", "/pursued", "/api/v1/clients",
+    ["/", "/client", "/recommendation", "/patterns", "/pattern", "/team", "/calls", "/api/v1/clients",
      "/api/v1/recommendations", "/api/v1/explanation", "/api/v1/patterns"],
 )  # fmt: skip
 def test_a_request_is_answered_by_one_model_though_another_comes_in_the_middle(
@@ -276,46 +276,46 @@ def test_a_request_is_answered_by_one_model_though_another_comes_in_the_middle(
     client = site.clients("ana")[0]
     asked = {
         "name": client, "client": client, "product": site.open_product(client),
-        "number": str(next(iter(site.application.served.patterns))),
+        "number": str(next(iter(site.services.served.patterns))),
     }  # fmt: skip
     person = site.program("max") if path.startswith("/api") else site.browser("max")
-    before = site.application.served
+    before = site.services.served
     expected = person.get(path, params=asked).text.replace("\n", "")
     tiny_model(models, ["a", "b", "c"], ["nut", "saw"])
-    gate, name = site.application.gate, "visitor_of_token" if path.startswith("/api") else "visitor_of_session"
-    genuine, reading = getattr(gate, name), site.application.database.reading
+    gate, name = site.services.authenticator, "visitor_of_token" if path.startswith("/api") else "visitor_of_session"
+    genuine, reading = getattr(gate, name), site.services.database.reading
 
     def swap() -> Any:
-        site.application.registry.refresh()
+        site.services.registry.refresh()
         return reading()
 
     def then_swap(*given: Any) -> Any:
         found = genuine(*given)
-        monkeypatch.setattr(site.application.database, "reading", swap)  # with the next look into the database
+        monkeypatch.setattr(site.services.database, "reading", swap)  # with the next look into the database
         return found
 
     monkeypatch.setattr(gate, name, then_swap)
-    site.application.forget_assignments()
+    site.services.assignments.invalidate()
     answer = person.get(path, params=asked)
-    assert site.application.served is not before
+    assert site.services.served is not before
     assert answer.status_code == 200, answer.text
-    assert re.sub(r"name=.shown.*?>", "", answer.text.replace("\n", "")) == re.sub(r"name=.shown.*?>", "", expected)
+    assert re.sub(r"name=.seal.*?>", "", answer.text.replace("\n", "")) == re.sub(r"name=.seal.*?>", "", expected)
 
 
 def test_feedback_is_kept_with_the_model_it_was_shown_by(open_site: OpenSite, models: Path) -> None:
     site = open_site(models=models)
-    client, browser, first = site.clients("ana")[0], site.browser("ana"), site.application.served
+    client, browser, first = site.clients("ana")[0], site.browser("ana"), site.services.served
     product = site.open_product(client)
     found = first.advisor.explain(client, product)
     form = fields_of(browser.get("/recommendation", params={"client": client, "product": product}).text)
     put(models, "second")
-    site.application.registry.refresh()
-    assert browser.submit("/feedback", **form | {"verdict": "won"}).status_code == 303
-    assert browser.submit("/feedback", **form | {"verdict": "won", "shown": "x" + form["shown"]}).status_code == 303
+    site.services.registry.refresh()
+    assert browser.submit("/feedback", **form | {"status": "won"}).status_code == 303
+    assert browser.submit("/feedback", **form | {"status": "won", "seal": "x" + form["seal"]}).status_code == 303
     with site.database.reading() as transaction:
         rows = transaction.scalars(select(Feedback).order_by(Feedback.id)).all()
     number = found.explanation.reasons[0].cocluster
-    assert [row.model for row in rows] == [first.version, site.application.served.version]
+    assert [row.model for row in rows] == [first.version, site.services.served.version]
     assert (rows[0].confidence, rows[0].pattern) == (pytest.approx(found.confidence), number)
     assert rows[0].label == first.patterns[number].label
     # the newest model first, each pattern under the name that it had
@@ -329,7 +329,7 @@ def test_feedback_on_what_the_model_no_longer_knows_is_kept_if_it_was_shown(
     open_site: OpenSite, models: Path, way: str
 ) -> None:
     site = open_site(models=models)
-    client, version = site.clients("ana")[0], site.application.served.version
+    client, version = site.clients("ana")[0], site.services.served.version
     product = site.open_product(client)
     pair = {"client": client, "product": product}
     if way == "page":
@@ -338,22 +338,22 @@ def test_feedback_on_what_the_model_no_longer_knows_is_kept_if_it_was_shown(
         assert form["product"] == product
     else:
         ana, sue, path = site.program("ana"), site.program("sue"), "/api/v1/feedback"
-        form = pair | {"shown": ana.get("/api/v1/recommendations", params={"client": client}).json()[0]["shown"]}
+        form = pair | {"seal": ana.get("/api/v1/recommendations", params={"client": client}).json()[0]["seal"]}
     tiny_model(models, ["a", "b", "c"], ["nut", "saw"])
-    site.application.registry.refresh()
+    site.services.registry.refresh()
 
     def give(person: Browser, **changes: str) -> int:
-        given = form | {"verdict": "pursue"} | changes
+        given = form | {"status": "pursuing"} | changes
         if way == "api":
             return person.post(path, json=given).status_code
         return person.submit(path, **{name: value for name, value in given.items() if name != "csrf"}).status_code
 
-    assert [give(ana, shown=""), give(ana, shown="e30=.x"), give(ana, product="nut"), give(sue)] == [404] * 4
+    assert [give(ana, seal=""), give(ana, seal="e30=.x"), give(ana, product="nut"), give(sue)] == [404] * 4
     assert site.count(Feedback) == 0
     assert give(ana, note="they called") in {201, 303}
     (row,) = site.program("max").get("/api/v1/feedback").json()
     assert (row["client"], row["product"], row["model"], row["note"]) == (client, product, version, "they called")
-    assert product in text_of(site.browser("ana").get("/pursued"))
+    assert product in text_of(site.browser("ana").get("/calls"))
 
 
 def fields_of(page: str) -> dict[str, str]:

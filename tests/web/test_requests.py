@@ -92,7 +92,7 @@ def test_a_broken_cookie_is_nobody(site: Site, cookie: str) -> None:
 )
 def test_a_request_from_another_site_is_refused(site: Site, headers: dict[str, str]) -> None:
     client, browser, program = site.clients("ana")[0], site.browser("ana"), site.program("ana")
-    fields = {"client": client, "product": site.open_product(client), "verdict": "won", "csrf": browser.csrf}
+    fields = {"client": client, "product": site.open_product(client), "status": "won", "csrf": browser.csrf}
     answers = [
         browser.post("/feedback", data=fields, headers=headers),
         program.post("/api/v1/feedback", json=fields, headers=headers),
@@ -127,7 +127,7 @@ def chunks(size: int) -> Iterator[bytes]:
 
 @pytest.fixture
 def small(open_site: OpenSite) -> Site:
-    return open_site(largest_body=MOST, largest_file=MOST)
+    return open_site(max_body=MOST, max_upload=MOST)
 
 
 SENDERS: dict[str, Callable[[Browser, int], httpx2.Response]] = {
@@ -197,8 +197,8 @@ def failing(site: Site, monkeypatch: pytest.MonkeyPatch) -> Browser:
         raise RuntimeError("a fault of ours, with a secret")
 
     browser = site.browser("ana")
-    monkeypatch.setattr("ocular.web.routes.patterns.show_pattern", broken)
-    monkeypatch.setattr("ocular.web.routes.api.show_pattern", broken)
+    monkeypatch.setattr("ocular.web.routes.patterns.view_pattern", broken)
+    monkeypatch.setattr("ocular.web.routes.api.view_pattern", broken)
     return browser
 
 
@@ -258,8 +258,8 @@ def test_logs_and_metrics_hold_no_names(site: Site, caplog: pytest.LogCaptureFix
         caplog.clear()
         browser.get("/client", params={"name": client})
         browser.get(f"/{client}")
-        facts = [vars(record)["facts"] for record in caplog.records if record.message == "request"]
+        logged = [vars(record) for record in caplog.records if record.message == "request"]
     metrics = browser.get("/metrics").text
-    assert [(fact["route"], fact["status"]) for fact in facts] == [("/client", 200), ("none", 404)]
+    assert [(fields["route"], fields["status"]) for fields in logged] == [("/client", 200), ("none", 404)]
     assert 'route="/client",status="200"' in metrics
-    assert client not in f"{caplog.text} {facts} {metrics}"
+    assert client not in f"{caplog.text} {logged} {metrics}"

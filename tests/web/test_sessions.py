@@ -170,7 +170,7 @@ def test_a_program_without_a_token_is_told_what_is_expected(site: Site) -> None:
 def test_a_form_asks_once_whose_session_it_is(site: Site, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     root, asked = site.browser("root"), []
     _ = root.csrf
-    genuine = site.application.gate.visitor_of_session
-    monkeypatch.setattr(site.application.gate, "visitor_of_session", lambda *a: asked.append(a) or genuine(*a))
+    genuine = site.services.authenticator.visitor_of_session
+    monkeypatch.setattr(site.services.authenticator, "visitor_of_session", lambda *a: asked.append(a) or genuine(*a))
     root.submit(path, name="ben", key="x")
     assert len(asked) == 1

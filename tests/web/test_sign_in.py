@@ -12,7 +12,7 @@ from sqlalchemy import insert, text, update
 
 from ocular.errors import ConfigError
 from ocular.web import credentials
-from ocular.web.auth import BY_ADDRESS, BY_BOTH, BY_NAME, WINDOW, plain_address
+from ocular.web.auth import MAX_BY_ADDRESS, MAX_BY_NAME, MAX_BY_NAME_AND_ADDRESS, WINDOW, plain_address
 from ocular.web.database import Database
 from ocular.web.errors import TooManyError
 from ocular.web.tables import Base, Failure, Session, User, now
@@ -65,7 +65,7 @@ def test_the_password_of_nobody_opens_nothing(site: Site) -> None:
 @both_databases
 def test_five_refusals_lock_a_name_out_for_a_while(site: Site) -> None:
     browser = site.stranger()
-    for _ in range(BY_BOTH):
+    for _ in range(MAX_BY_NAME_AND_ADDRESS):
         assert browser.sign_in("Ana", "a wrong password").status_code == 401
     locked = browser.sign_in("ana")
     assert locked.status_code == 429
@@ -78,20 +78,22 @@ def test_five_refusals_lock_a_name_out_for_a_while(site: Site) -> None:
 
 def test_four_refusals_do_not_and_the_right_password_forgets_them(site: Site) -> None:
     for _ in range(2):
-        for _ in range(BY_BOTH - 1):
+        for _ in range(MAX_BY_NAME_AND_ADDRESS - 1):
             assert site.stranger().sign_in("ana", "a wrong password").status_code == 401
         assert site.stranger().sign_in("ana").status_code == 303
 
 
 def test_an_unknown_name_is_locked_out_alike(site: Site) -> None:
-    statuses = [site.stranger().sign_in("nobody", "a wrong password").status_code for _ in range(BY_BOTH + 1)]
-    assert statuses == [401] * BY_BOTH + [429]
+    statuses = [
+        site.stranger().sign_in("nobody", "a wrong password").status_code for _ in range(MAX_BY_NAME_AND_ADDRESS + 1)
+    ]
+    assert statuses == [401] * MAX_BY_NAME_AND_ADDRESS + [429]
 
 
 @both_databases
 def test_another_address_is_not_locked_out_until_there_are_many(site: Site) -> None:
     """Whoever guesses at a name keeps its owner out only after a long time."""
-    site.change(insert(Failure).values([{"name": "ana", "address": "192.0.2.1"}] * (BY_NAME - 1)))
+    site.change(insert(Failure).values([{"name": "ana", "address": "192.0.2.1"}] * (MAX_BY_NAME - 1)))
     browser = site.stranger()
     assert browser.sign_in("ana").status_code == 303
     assert browser.sign_in("ana", "a wrong password").status_code == 401
@@ -102,13 +104,13 @@ def test_another_address_is_not_locked_out_until_there_are_many(site: Site) -> N
 @both_databases
 def test_a_lock_out_says_when_it_ends_and_is_written_down_once(site: Site) -> None:
     browser = site.stranger()
-    for _ in range(BY_BOTH):
+    for _ in range(MAX_BY_NAME_AND_ADDRESS):
         browser.sign_in("ana", "a wrong password")
     site.change(update(Failure).values(at=now() - timedelta(minutes=5)))
     locked = [browser.sign_in("ana") for _ in range(3)]
     assert {answer.status_code for answer in locked} == {429}
     assert 590 <= int(locked[0].headers["retry-after"]) <= 600
-    assert len(site.audited("sign-in refused")) == BY_BOTH
+    assert len(site.audited("sign-in refused")) == MAX_BY_NAME_AND_ADDRESS
     assert [(e.name, e.subject) for e in site.audited("locked out")] == [("ana", "the name, from this address")]
 
 
@@ -118,7 +120,11 @@ def test_a_lock_out_says_when_it_ends_and_is_written_down_once(site: Site) -> No
     [("/admin/users/password", {"password": PASSWORD}), ("/admin/users/active", {"active": "true"})],
 )
 def test_an_administrator_ends_a_lock_out(site: Site, path: str, fields: dict[str, str]) -> None:
-    site.change(insert(Failure).values([{"name": name, "address": "unknown"} for name in ["ana", "ben"] * BY_BOTH]))
+    site.change(
+        insert(Failure).values(
+            [{"name": name, "address": "unknown"} for name in ["ana", "ben"] * MAX_BY_NAME_AND_ADDRESS]
+        )
+    )
     assert site.stranger().sign_in("ana").status_code == 429
     site.browser("root").submit(path, name="ana", **fields)
     assert site.stranger().sign_in("ana").status_code == 303
@@ -126,8 +132,8 @@ def test_an_administrator_ends_a_lock_out(site: Site, path: str, fields: dict[st
 
 
 def test_a_network_of_ipv6_is_one_address(site: Site) -> None:
-    gate = site.application.gate
-    for n in range(BY_BOTH):
+    gate = site.services.authenticator
+    for n in range(MAX_BY_NAME_AND_ADDRESS):
         assert gate.sign_in("ana", "a wrong password", plain_address(f"2001:DB8:0:1::{n}")) is None
     with pytest.raises(TooManyError):
         gate.sign_in("ana", PASSWORD, "2001:db8:0:1:ffff::1")
@@ -154,7 +160,7 @@ def test_addresses_are_addresses(host: str | None, address: str) -> None:
 @both_databases
 def test_many_refusals_from_one_address_lock_it_out(site: Site) -> None:
     with site.database.writing() as transaction:
-        transaction.add_all(Failure(name=f"name{n}", address="unknown") for n in range(BY_ADDRESS - 1))
+        transaction.add_all(Failure(name=f"name{n}", address="unknown") for n in range(MAX_BY_ADDRESS - 1))
     assert site.stranger().sign_in("ana").status_code == 303
     assert site.stranger().sign_in("one-more", "a wrong password").status_code == 401
     assert site.stranger().sign_in("ana").status_code == 429

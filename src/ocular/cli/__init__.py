@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ocular.cli.audit import audit
 from ocular.cli.coclusters import coclusters
 from ocular.cli.demo import demo
 from ocular.cli.evaluate import evaluate
@@ -35,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, explain, coclusters, evaluate, search, synth, demo, serve, users):
+for command in (fit, recommend, explain, coclusters, evaluate, search, synth, demo, serve, users, audit):
     cli.add_command(command)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-DATABASE = "sqlite:///ocular.db"
+from ocular.web.settings import Names, Settings
+
 database_option = click.option(
-    "--db", default=DATABASE, show_default=True, envvar="OCULAR_DB", help="sqlite:///FILE or postgresql://…"
+    "--db", default=Settings.database, show_default=True, envvar="OCULAR_DB", help="sqlite:///FILE or postgresql://…"
 )
 
 
@@ -18,10 +19,10 @@ database_option = click.option(
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
 @click.option(
-    "--names", type=click.Choice(["everybody", "team", "nobody"]), default="team", show_default=True,
+    "--names", type=click.Choice([str(name) for name in Names]), default=str(Settings.names), show_default=True,
     help="Who reads the names of other clients in a rationale.",
 )  # fmt: skip
-@click.option("--insecure", is_flag=True, help="Cookies without TLS: for a try on your own machine.")
+@click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
 def serve(models: Path, db: str, host: str, port: int, names: str, insecure: bool) -> None:
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
@@ -32,16 +33,20 @@ def serve(models: Path, db: str, host: str, port: int, names: str, insecure: boo
     """
     need_web()
     from ocular.web.server import run
-    from ocular.web.settings import Names, Settings
 
     run(Settings(models, db, names=Names(names), secure=not insecure), host, port, click.echo)
 
 
 def need_web() -> None:
+    """Raise unless the packages of the application are installed."""
     from importlib.util import find_spec
 
     from ocular.errors import MissingExtraError
 
-    missing = [name for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name
+        for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "itsdangerous", "pythonjsonlogger")
+        if find_spec(name) is None
+    ]
     if missing:
         raise MissingExtraError(f"the application needs {', '.join(missing)}; pip install 'ocular-rec[web]'")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import sys
 from contextlib import contextmanager
-from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ocular.web.database import Database
 
 
-@click.group(short_help="Who may sign in: add, list, password, lock, unlock, prune.")
+@click.group(short_help="Who may sign in: add, list, password, lock, unlock.")
 def users() -> None:
     """
     Who may sign in to the application.
@@ -50,11 +49,12 @@ def add(name: str, role: str, team: str, full_name: str, password_file: IO[str] 
     from ocular.web.users import add_user
 
     secret = _password(password_file)  # before the transaction: nobody else could write while somebody types
-    with _writing(db) as (transaction, log):
+    with writing(db) as (transaction, log):
         user = add_user(transaction, name, role, secret, full_name=full_name, team=team)
         log("user added", f"{user.name} ({role})")
-        told = f"{user.name} may sign in as {role}" + (f" of the team {user.team}" if user.team else "")
-    click.echo(told)
+        team = f" of the team {user.team}" if user.team else ""
+        name = user.name
+    click.echo(f"{name} may sign in as {role}{team}")
 
 
 @users.command(name="list", short_help="Everybody who may sign in.")
@@ -103,18 +103,18 @@ def password(name: str, password_file: IO[str] | None, db: str) -> None:
     with _database(db) as database, database.reading() as reading:
         find_user(reading, name)  # so that nobody types a password in vain
     secret = _password(password_file)
-    with _writing(db) as (transaction, log):
+    with writing(db) as (transaction, log):
         user = find_user(transaction, name)
         set_password(transaction, user, secret)
         log("password set", user.name)
     click.echo(f"{name} has a new password")
 
 
-def _switch(name: str, active: bool, db: str) -> None:
+def _set_active(name: str, active: bool, db: str) -> None:
     need_web()
     from ocular.web.users import find_user, set_active
 
-    with _writing(db) as (transaction, log):
+    with writing(db) as (transaction, log):
         user = find_user(transaction, name)
         set_active(transaction, user, active)
         log("user activated" if active else "user locked", user.name)
@@ -126,7 +126,7 @@ def _switch(name: str, active: bool, db: str) -> None:
 @database_option
 def lock(name: str, db: str) -> None:
     """Keep NAME from signing in, and end what they have open."""
-    _switch(name, False, db)
+    _set_active(name, False, db)
 
 
 @users.command(short_help="Let somebody sign in again.")
@@ -134,26 +134,7 @@ def lock(name: str, db: str) -> None:
 @database_option
 def unlock(name: str, db: str) -> None:
     """Let NAME sign in again."""
-    _switch(name, True, db)
-
-
-@users.command(short_help="Delete old entries of the audit log.")
-@click.option("--before", type=click.DateTime(["%Y-%m-%d"]), required=True, help="Keep this day and what follows.")
-@database_option
-def prune(before: datetime, db: str) -> None:
-    """
-    Delete what the audit log and the list of refused sign-ins hold of the time before a day; feedback stays.
-
-    \b
-    ocular users prune --before 2025-01-01
-    """
-    need_web()
-    from ocular.web import audit
-
-    with _writing(db) as (transaction, log):
-        deleted = audit.prune(transaction, before.date())
-        log("audit pruned", f"{deleted:,} entries before {before:%Y-%m-%d}")
-    click.echo(f"{deleted:,} entries before {before:%Y-%m-%d} deleted")
+    _set_active(name, True, db)
 
 
 @contextmanager
@@ -169,8 +150,8 @@ def _database(db: str) -> Iterator[Database]:
 
 
 @contextmanager
-def _writing(db: str) -> Iterator[tuple[Session, Callable[[str, str], None]]]:
-    """A transaction, and what writes into its audit log."""
+def writing(db: str) -> Iterator[tuple[Session, Callable[[str, str], None]]]:
+    """Open a transaction; yield it and a function that writes an action and its subject into the audit log."""
     from ocular.web.audit import audit
 
     who = f"cli:{getpass.getuser()}"

@@ -1,4 +1,4 @@
-"""The application: routes, what every answer carries, and what a refusal looks like."""
+"""The application: its routes, and what a refusal looks like."""
 
 from __future__ import annotations
 
@@ -21,45 +21,47 @@ from ocular.errors import OcularError, UnknownNameError
 from ocular.version import __version__
 from ocular.web.auth import Visitor
 from ocular.web.database import Database, DatabaseError
-from ocular.web.draft_feedback import show_unkept, written
+from ocular.web.dependencies import visitor_by_session
+from ocular.web.draft_feedback import read_draft, render_draft
 from ocular.web.errors import ConflictError, RefusedError, SignInError, StaleFormError
 from ocular.web.middleware import Guard
 from ocular.web.registry import Registry
-from ocular.web.routes import admin, api, clients, health, model, patterns, profile, sign_in, team
-from ocular.web.services import Application, of_session
+from ocular.web.routes import admin, api, clients, health, model, patterns, profile, recommendations, sign_in, team
+from ocular.web.services import Services
 from ocular.web.settings import Settings
-from ocular.web.static_files import Files
+from ocular.web.static_files import InMemoryStaticFiles
 from ocular.web.templating import render
 
 API = "/api/v1"
-THREADS = 16  # that answer at once; most of them wait for the database, and COMPUTING of them compute
-PAGES = (sign_in, profile, clients, patterns, team, model, admin)
-# after these the person may try again, with what was written
-MENDABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
+MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
+PAGES = (sign_in, profile, clients, recommendations, patterns, team, model, admin)
+# after these errors a person may send the feedback again
+RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 
 
 def create_app(settings: Settings) -> FastAPI:
+    """Return the application; its database is opened and its model loaded when it starts."""
     database, registry = Database(settings.database), Registry(settings.models, settings.watch)
-    application = Application(settings, database, registry)
+    services = Services(settings, database, registry)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        to_thread.current_default_thread_limiter().total_tokens = THREADS
-        application.start()
+        to_thread.current_default_thread_limiter().total_tokens = MAX_THREADS
+        services.start()
         gc.freeze()  # a collection would look through the whole model
         yield
-        application.stop()
+        services.stop()
 
     app = FastAPI(
         title="ocular", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url=f"{API}/openapi.json", separate_input_output_schemas=False,
     )  # fmt: skip
-    app.state.application = application
+    app.state.services = services
     for page in PAGES:
         app.include_router(page.router, include_in_schema=False)
     app.include_router(health.router, include_in_schema=False)
     app.include_router(api.router, prefix=API)
-    app.mount("/static", Files(Path(str(files("ocular.web") / "static"))), name="static")
+    app.mount("/static", InMemoryStaticFiles(Path(str(files("ocular.web") / "static"))), name="static")
     for kind in (OcularError, HTTPException, RequestValidationError, IntegrityError):
         app.add_exception_handler(kind, _refuse)
     app.add_middleware(Guard, settings=settings, refuse=_refuse, fail=_fail)
@@ -67,7 +69,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """One line and a status: as JSON to programs, as a page to people, who are led to the sign-in first."""
+    """Answer with one line and a status: JSON for programs, a page for people, who are sent to the sign-in first."""
     status, line = 400, str(error)
     if isinstance(error, RefusedError):
         status = error.status
@@ -86,28 +88,28 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if request.url.path.startswith(API):
         headers |= {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return JSONResponse({"error": line}, status, headers=headers)
-    judges = (request.method, request.url.path) == ("POST", "/feedback")
+    gives_feedback = (request.method, request.url.path) == ("POST", "/feedback")
     if isinstance(error, SignInError):
-        if judges:
-            told = "You are not signed in any more. Sign in, and what you wrote is still there."
-            asked = {"then": "/", "line": told, "kept": await written(request)}
-            return render(request, "sign_in.html", asked, status_code=401)
-        wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-        return RedirectResponse(f"/sign-in?next={quote(wanted)}" if request.method == "GET" else "/sign-in", 303)
+        if gives_feedback:
+            line = "You are not signed in any more. Sign in, and what you wrote is still there."
+            draft = await read_draft(request)
+            return render(request, "sign_in.html", {"then": "/", "line": line, "draft": draft}, status_code=401)
+        path = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+        return RedirectResponse(f"/sign-in?next={quote(path)}" if request.method == "GET" else "/sign-in", 303)
     visitor = await _visitor(request, status)
-    if judges and isinstance(error, MENDABLE):
-        return show_unkept(request, visitor, await written(request), line, status_code=status, headers=headers)
+    if gives_feedback and isinstance(error, RETRYABLE):
+        return render_draft(request, visitor, await read_draft(request), line, status_code=status, headers=headers)
     values = {"status": status, "line": line, "visitor": visitor}
     return render(request, "refusal.html", values, status_code=status, headers=headers)
 
 
 async def _visitor(request: Request, status: int) -> Visitor | None:
-    """Whose navigation a refusal keeps; an address that does not exist has asked nobody who it is."""
-    found: Visitor | None = getattr(request.state, "visitor", None)
-    if found is None and status < 500:
+    """Return whose navigation a refusal shows; no route has asked for the visitor of an unknown address."""
+    visitor: Visitor | None = getattr(request.state, "visitor", None)
+    if visitor is None and status < 500:
         with suppress(OcularError):
-            found = await run_in_threadpool(of_session, request, request.app.state.application)
-    return found
+            visitor = await run_in_threadpool(visitor_by_session, request, request.app.state.services)
+    return visitor
 
 
 async def _fail(request: Request, _error: Exception) -> Response:

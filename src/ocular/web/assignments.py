@@ -1,4 +1,4 @@
-"""Whose client is whose: read from a CSV file, shown before it is kept, with the line of everything that is wrong."""
+"""Assignments of clients to sellers as a CSV file: previewed before it is stored, with the line of every mistake."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from ocular.web.auth import Visitor
 from ocular.web.database import Database
 from ocular.web.errors import RefusedError
 from ocular.web.tables import LABEL, Assignment, Role, User
+from ocular.web.visibility import Owner, may_see_client_of, overseen_sellers, oversees
 
 COLUMNS = ("client", "seller")
 DELIMITERS = ",;\t"
-MOST_ERRORS = 50  # that are told; the others are counted
+MAX_ERRORS = 50  # that are listed; the others are counted
 
 
 @dataclass
 class Preview:
-    """What a file would do."""
+    """What a file would change."""
 
     new: int = 0
     changed: int = 0
@@ -35,11 +36,12 @@ class Preview:
 
     def refuse(self, line: int, mistake: object) -> None:
         self.n_errors += 1
-        if len(self.errors) < MOST_ERRORS:
+        if len(self.errors) < MAX_ERRORS:
             self.errors.append(f"line {line}: {mistake}")
 
 
-def decoded(content: bytes) -> str:
+def decode(content: bytes) -> str:
+    """Return the text of a file."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -47,19 +49,17 @@ def decoded(content: bytes) -> str:
 
 
 def read_assignments(
-    content: str, history: Interactions, transaction: Transaction, visitor: Visitor
+    content: str, interactions: Interactions, transaction: Transaction, visitor: Visitor
 ) -> tuple[Preview, dict[str, int | None]]:
     """
-    What the file would do, and the new owner of each client who changes hands; None takes it from everybody.
+    Return what the file would change, and the new owner of each client who changes hands; None takes it from everybody.
 
-    A manager names sellers of the own team, and clients of the team or of nobody.
+    A manager may name sellers of their own team, and clients of the team or of nobody.
     """
-    sellers = {user.name: user for user in transaction.scalars(select(User).where(User.role == Role.SELLER))}
-    owned = select(Assignment.client, User.id, User.team).join(User, User.id == Assignment.user_id)
-    owners = {client: (user, team) for client, user, team in transaction.execute(owned)}
+    sellers = {user.name: user for user in overseen_sellers(transaction, visitor)}
+    assigned = select(Assignment.client, User.id, User.team).join(User, User.id == Assignment.user_id)
+    owners = {client: Owner(user_id, team) for client, user_id, team in transaction.execute(assigned)}
     admin = visitor.role is Role.ADMIN
-    if not admin:
-        sellers = {name: user for name, user in sellers.items() if visitor.in_team(user.id, user.team)}
     preview, changes, seen = Preview(), dict[str, int | None](), set[str]()
     lines = csv.reader(io.StringIO(content, newline=""), delimiter=_delimiter(content))
     try:
@@ -75,38 +75,38 @@ def read_assignments(
                 preview.refuse(lines.line_num, f"expected {len(COLUMNS)} cells, got {len(cells)}")
                 continue
             client, seller = cells[place].strip(), cells[1 - place].strip().casefold()
-            if client not in history.user_rows and escape_formula(client[1:]) == client:
-                client = client[1:]  # as our own export marks what a spreadsheet would run
+            if client not in interactions.user_rows and escape_formula(client[1:]) == client:
+                client = client[1:]  # the mark of our own export for what a spreadsheet would run
             owner = owners.get(client)
-            if client not in history.user_rows or not (admin or owner is None or visitor.in_team(*owner)):
+            if client not in interactions.user_rows or not may_see_client_of(visitor, owner):
                 # one line for both: it must not tell which clients others have
-                wrong = f"{'the model knows' if admin else 'you have'} no client {client!r}"
+                mistake = f"{'the model knows' if admin else 'you have'} no client {client!r}"
             elif len(client) > LABEL:
-                wrong = f"expected a name of at most {LABEL} letters, got {len(client)}"
+                mistake = f"expected a name of at most {LABEL} letters, got {len(client)}"
             elif client in seen:
-                wrong = f"the client {client!r} stands in the file twice"
+                mistake = f"the client {client!r} stands in the file twice"
             elif seller and seller not in sellers:
-                wrong = f"there is no seller {seller!r}" + ("" if admin else " in your team")
+                mistake = f"there is no seller {seller!r}" + ("" if admin else " in your team")
             else:
                 seen.add(client)
                 _count(preview, changes, client, sellers[seller].id if seller else None, owner)
                 continue
-            preview.refuse(lines.line_num, wrong)
+            preview.refuse(lines.line_num, mistake)
     except csv.Error as error:
         preview.refuse(lines.line_num, error)
     return preview, changes
 
 
 def _delimiter(content: str) -> str:
-    """The one that the first line has: spreadsheets take what is usual in their country."""
+    """Return the delimiter of the first line: spreadsheets use the one of their country."""
     first = content.partition("\n")[0]
     return max(DELIMITERS, key=first.count)
 
 
 def _count(
-    preview: Preview, changes: dict[str, int | None], client: str, seller: int | None, owner: tuple[int, str] | None
+    preview: Preview, changes: dict[str, int | None], client: str, seller: int | None, owner: Owner | None
 ) -> None:
-    before = None if owner is None else owner[0]
+    before = None if owner is None else owner.user_id
     if seller == before:
         preview.same += 1
         return
@@ -119,8 +119,8 @@ def _count(
         preview.changed += 1
 
 
-def keep_assignments(changes: dict[str, int | None], transaction: Transaction) -> None:
-    """Many rows in one statement each."""
+def save_assignments(changes: dict[str, int | None], transaction: Transaction) -> None:
+    """Store the new owners, with one statement for all deletions and one for all insertions."""
     connection = transaction.connection()
     if changes:
         gone = delete(Assignment).where(Assignment.client == bindparam("gone"))
@@ -131,11 +131,11 @@ def keep_assignments(changes: dict[str, int | None], transaction: Transaction) -
 
 
 def export_rows(database: Database, visitor: Visitor) -> Iterator[dict[str, object]]:
-    """Who has which client now, as a file that can be read in again; those of the team."""
-    chosen = select(Assignment.client, User.name, User.id, User.team).join(User, User.id == Assignment.user_id)
+    """Yield the assignments that the visitor oversees, as a file that can be read in again."""
+    query = select(Assignment.client, User.name, User.id, User.team).join(User, User.id == Assignment.user_id)
     with database.reading() as transaction:
-        for client, seller, user, team in transaction.execute(
-            chosen.order_by(User.name, Assignment.client).execution_options(yield_per=1000)
+        for client, seller, user_id, team in transaction.execute(
+            query.order_by(User.name, Assignment.client).execution_options(yield_per=1000)
         ):
-            if visitor.role is Role.ADMIN or visitor.in_team(user, team):
+            if oversees(visitor, Owner(user_id, team)):
                 yield {"client": client, "seller": seller}

@@ -1,4 +1,4 @@
-"""Who did what, when and from where: written with what was done, read by administrators, pruned by age."""
+"""The audit log: who did what, when and from where; written with the action, read by administrators, pruned by age."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ COLUMNS = ("at", "name", "action", "subject", "address")
 
 
 def audit(transaction: Transaction, name: str, action: str, subject: str = "", address: str = "") -> None:
+    """Write an entry in the transaction of the action itself: both are stored, or neither."""
     transaction.execute(insert(AuditEntry), _entry(name, action, subject, address))
 
 
@@ -25,11 +26,11 @@ def _entry(name: str, action: str, subject: str, address: str) -> dict[str, str]
     return {"name": name[:NAME], "action": action, "subject": subject, "address": address}
 
 
-class Views:
+class ViewLog:
     """
-    Views, which come thick and fast: those that wait while the disk confirms the ones before share a transaction.
+    Writes entries for viewed pages, which are many: those that wait for the disk at the same time share a transaction.
 
-    Nobody sees what can not be written down; they hear so soon.
+    Nobody sees what cannot be logged: they get an error after BRIEF seconds.
     """
 
     def __init__(self, database: Database) -> None:
@@ -37,19 +38,19 @@ class Views:
         self._waiting: list[tuple[dict[str, str], Future[None]]] = []
 
     def write(self, name: str, action: str, subject: str = "", address: str = "") -> None:
-        """Returns when it is kept."""
-        kept: Future[None] = Future()
+        """Write an entry; return when it is stored."""
+        stored: Future[None] = Future()
         with self._lock:
-            self._waiting.append((_entry(name, action, subject, address), kept))
+            self._waiting.append((_entry(name, action, subject, address), stored))
         if self._turn.acquire(timeout=BRIEF):
             try:
-                if not kept.done():
+                if not stored.done():
                     self._write_all()
             finally:
                 self._turn.release()
-        if not kept.done():
+        if not stored.done():
             raise DatabaseError("the database is busy; try again in a moment")
-        kept.result()
+        stored.result()
 
     def _write_all(self) -> None:
         with self._lock:
@@ -58,49 +59,50 @@ class Views:
             with self._database.writing(BRIEF) as transaction:
                 transaction.execute(insert(AuditEntry), [entry for entry, _ in waiting])
         except Exception as error:
-            for _, kept in waiting:
-                kept.set_exception(error)
+            for _, stored in waiting:
+                stored.set_exception(error)
         else:
-            for _, kept in waiting:
-                kept.set_result(None)
+            for _, stored in waiting:
+                stored.set_result(None)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which entries: of a person, of a kind, of some days; all where nothing is said."""
+class AuditFilter:
+    """Selects entries by person, action and days; an empty field selects all."""
 
     name: str = ""
     action: str = ""  # or a part of it
     since: date | None = None
     until: date | None = None  # that day too
 
-    def entries(self) -> Select[AuditEntry]:
-        chosen = select(AuditEntry)
+    def query(self) -> Select[AuditEntry]:
+        """Return the query of the selected entries."""
+        query = select(AuditEntry)
         if self.name.strip():
-            chosen = chosen.where(func.lower(AuditEntry.name) == self.name.strip().lower())
+            query = query.where(func.lower(AuditEntry.name) == self.name.strip().lower())
         if self.action.strip():
-            chosen = chosen.where(func.lower(AuditEntry.action).contains(self.action.strip().lower(), autoescape=True))
+            query = query.where(func.lower(AuditEntry.action).contains(self.action.strip().lower(), autoescape=True))
         if self.since is not None:
-            chosen = chosen.where(AuditEntry.at >= _midnight(self.since))
+            query = query.where(AuditEntry.at >= _midnight(self.since))
         if self.until is not None:
-            chosen = chosen.where(AuditEntry.at < _midnight(self.until) + timedelta(days=1))
-        return chosen
+            query = query.where(AuditEntry.at < _midnight(self.until) + timedelta(days=1))
+        return query
 
 
-def export_rows(database: Database, wanted: Wanted) -> Iterator[dict[str, object]]:
-    """Oldest first, a row at a time."""
+def export_rows(database: Database, selection: AuditFilter) -> Iterator[dict[str, object]]:
+    """Yield the selected entries as rows, oldest first."""
     with database.reading() as transaction:
-        chosen = wanted.entries().order_by(AuditEntry.id).execution_options(yield_per=1000)
-        for row in transaction.scalars(chosen):
+        query = selection.query().order_by(AuditEntry.id).execution_options(yield_per=1000)
+        for row in transaction.scalars(query):
             yield {name: getattr(row, name) for name in COLUMNS} | {"at": row.at.isoformat()}
 
 
 def prune(transaction: Transaction, before: date) -> int:
-    """Delete what is older than the day; returns how many entries."""
+    """Delete entries and refused sign-ins from before the day; return the number of entries."""
     transaction.execute(delete(Failure).where(Failure.at < _midnight(before)))
-    gone = AuditEntry.at < _midnight(before)
-    count = transaction.scalar(select(func.count()).where(gone)) or 0
-    transaction.execute(delete(AuditEntry).where(gone))
+    too_old = AuditEntry.at < _midnight(before)
+    count = transaction.scalar(select(func.count()).where(too_old)) or 0
+    transaction.execute(delete(AuditEntry).where(too_old))
     return count
 
 

@@ -1,4 +1,4 @@
-"""Signing in and out, and whose session or token a request carries."""
+"""Sign-in and sign-out, and the visitor that a session or token belongs to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, select
-from sqlalchemy import update as change
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session as Transaction
 
 from ocular.web import credentials
@@ -18,8 +17,8 @@ from ocular.web.settings import Settings
 from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
 
 WINDOW = timedelta(minutes=15)
-# refused sign-ins in that time before no more are looked at: of a name from one address, of a name, from one address
-BY_BOTH, BY_NAME, BY_ADDRESS = 5, 50, 50
+# refused sign-ins in that time after which passwords are not checked any more
+MAX_BY_NAME_AND_ADDRESS, MAX_BY_NAME, MAX_BY_ADDRESS = 5, 50, 50
 UNKNOWN = "unknown"
 
 
@@ -35,28 +34,24 @@ class Visitor:
     def role(self) -> Role:
         return Role(self.user.role)
 
-    def in_team(self, user: int, team: str) -> bool:
-        """Whether somebody is of the visitor's team; people without a team are each on their own."""
-        return user == self.user.id or (bool(team) and team == self.user.team)
-
 
 def plain_address(host: str | None) -> str:
     """
-    As the audit log has it.
+    Return an address as the audit log has it.
 
     >>> plain_address("::ffff:192.0.2.1"), plain_address("2001:DB8::1"), plain_address("a name")
     ('192.0.2.1', '2001:db8::1', 'unknown')
     """
     try:
-        found = ipaddress.ip_address(host or "")
+        address = ipaddress.ip_address(host or "")
     except ValueError:
         return UNKNOWN
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def network_of(address: str) -> str:
     """
-    Whom refusals are counted for: an IPv6 customer has a whole network of addresses.
+    Return what refusals are counted by: an IPv6 customer has a whole network of addresses.
 
     >>> network_of("192.0.2.1"), network_of("2001:db8::1:2:3:4"), network_of("unknown")
     ('192.0.2.1', '2001:db8::/64', 'unknown')
@@ -64,12 +59,14 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False)) if ":" in address else address
 
 
-class Gate:
+class Authenticator:
+    """Checks passwords, opens sessions, and finds the visitor of a session or token."""
+
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings, self._database = settings, database
 
-    def check(self, name: str, password: str, address: str) -> User | None:
-        """Whose name and password it is; after too many refusals nothing is looked at for a while."""
+    def check_password(self, name: str, password: str, address: str) -> User | None:
+        """Return the user with this name and password, or None; too many refusals raise for a while."""
         name, network = name.strip().casefold()[:NAME], network_of(address)
         with self._database.reading() as transaction:
             _check_refusals(transaction, name, network)
@@ -81,8 +78,8 @@ class Gate:
         return None
 
     def sign_in(self, name: str, password: str, address: str, *, instead_of: str | None = None) -> str | None:
-        """The secret of a new session, or None. instead_of: the secret of a session that ends with this."""
-        user = self.check(name, password, address)
+        """Return the secret of a new session, or None; the session with the secret `instead_of` ends."""
+        user = self.check_password(name, password, address)
         if user is None:
             return None
         secret, created = credentials.new_secret(), now()
@@ -105,9 +102,9 @@ class Gate:
         transaction.add(Failure(name=name, address=network))
         transaction.flush()
         audit(transaction, name, "sign-in refused", address=address)
-        for what, found, most in _refusals(transaction, name, network):
-            if found.count == most:  # what follows is not looked at, and not written down either
-                audit(transaction, name, "locked out", what, address)
+        for refusals in _count_refusals(transaction, name, network):
+            if refusals.count == refusals.limit:  # later attempts are neither checked nor logged
+                audit(transaction, name, "locked out", refusals.of, address)
 
     def visitor_of_session(self, secret: str, address: str) -> Visitor | None:
         with self._database.reading() as transaction:
@@ -119,7 +116,7 @@ class Gate:
             return None
         if idle > timedelta(minutes=1):
             with self._database.writing(BRIEF) as transaction:
-                transaction.execute(change(Session).where(Session.digest == session.digest).values(seen=now()))
+                transaction.execute(update(Session).where(Session.digest == session.digest).values(seen=now()))
         return Visitor(session.user, session.csrf, address)
 
     def visitor_of_token(self, secret: str, address: str) -> Visitor | None:
@@ -129,7 +126,7 @@ class Gate:
             return None
         if token.used is None or now() - token.used > timedelta(minutes=1):
             with self._database.writing(BRIEF) as transaction:
-                transaction.execute(change(Token).where(Token.id == token.id).values(used=now()))
+                transaction.execute(update(Token).where(Token.id == token.id).values(used=now()))
         return Visitor(token.user, "", address)
 
 
@@ -139,27 +136,30 @@ def end_session(transaction: Transaction, secret: str) -> None:
 
 @dataclass(frozen=True)
 class Refusals:
+    """Recently refused sign-ins of one kind."""
+
+    of: str  # what they have in common
     count: int
     first: datetime | None
+    limit: int
 
 
-def _refusals(transaction: Transaction, name: str, network: str) -> list[tuple[str, Refusals, int]]:
-    """What is counted, what was found, and how many are too many."""
+def _count_refusals(transaction: Transaction, name: str, network: str) -> list[Refusals]:
     by_name, by_address = Failure.name == name, Failure.address == network
     counted = []
-    for what, which, most in (
-        ("the name, from this address", by_name & by_address, BY_BOTH),
-        ("the name, from any address", by_name, BY_NAME),
-        ("the address", by_address, BY_ADDRESS),
+    for of, condition, limit in (
+        ("the name, from this address", by_name & by_address, MAX_BY_NAME_AND_ADDRESS),
+        ("the name, from any address", by_name, MAX_BY_NAME),
+        ("the address", by_address, MAX_BY_ADDRESS),
     ):
-        recent = select(func.count(), func.min(Failure.at)).where(which, Failure.at > now() - WINDOW)
+        recent = select(func.count(), func.min(Failure.at)).where(condition, Failure.at > now() - WINDOW)
         count, first = transaction.execute(recent).one()
-        counted.append((what, Refusals(count, first), most))
+        counted.append(Refusals(of, count, first, limit))
     return counted
 
 
 def _check_refusals(transaction: Transaction, name: str, network: str) -> None:
-    for _, found, most in _refusals(transaction, name, network):
-        if found.count >= most and found.first is not None:
-            seconds = max(1, round((found.first + WINDOW - now()).total_seconds()))
+    for refusals in _count_refusals(transaction, name, network):
+        if refusals.count >= refusals.limit and refusals.first is not None:
+            seconds = max(1, round((refusals.first + WINDOW - now()).total_seconds()))
             raise TooManyError("too many attempts; wait a quarter of an hour", seconds)

@@ -1,4 +1,4 @@
-"""Passwords, cookies and tokens. Only digests of them are kept."""
+"""Passwords, cookies and tokens. Only digests of them are stored."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from ocular.errors import ConfigError
 
-LEAST, MOST = 12, 200  # characters of a password
-_at_once = BoundedSemaphore(2)  # a verification takes 64 MiB
+MIN_PASSWORD, MAX_PASSWORD = 12, 200  # characters
+_verifying = BoundedSemaphore(2)  # a verification takes 64 MiB
 _hasher = PasswordHasher()  # argon2id, with the parameters of RFC 9106 for little memory
-_nobody = _hasher.hash(secrets.token_urlsafe())  # somebody unknown must take as long as somebody known
+_unknown_user = _hasher.hash(secrets.token_urlsafe())  # an unknown name must take as long as a known one
 
 
 def new_secret() -> str:
@@ -22,26 +22,27 @@ def new_secret() -> str:
 
 
 def digest(secret: str) -> str:
-    """A secret of 256 random bits needs no slow hash."""
+    """Return what is stored of a secret; 256 random bits need no slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def same(one: str, other: str) -> bool:
+def equal_secrets(one: str, other: str) -> bool:
+    """Compare in constant time."""
     return secrets.compare_digest(one.encode(), other.encode())
 
 
 def hash_password(password: str) -> str:
-    if not LEAST <= len(password) <= MOST:
-        raise ConfigError(f"expected a password of {LEAST} to {MOST} characters, got {len(password)}")
+    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
+        raise ConfigError(f"expected a password of {MIN_PASSWORD} to {MAX_PASSWORD} characters, got {len(password)}")
     if not password.strip():
         raise ConfigError("expected a password of letters, digits or signs, got only spaces")
     return _hasher.hash(password)
 
 
 def verify_password(password: str, hashed: str | None) -> bool:
-    """None stands for somebody who does not exist; it takes as long as a wrong password."""
+    """Return whether the password has this hash; None, for an unknown user, takes as long as a wrong password."""
     try:
-        with _at_once:
-            return _hasher.verify(hashed or _nobody, password[: MOST + 1]) and hashed is not None
+        with _verifying:
+            return _hasher.verify(hashed or _unknown_user, password[: MAX_PASSWORD + 1]) and hashed is not None
     except (VerificationError, InvalidHashError):
         return False

@@ -1,4 +1,4 @@
-"""CSV files some lines at a time, which a spreadsheet opens without running anything."""
+"""CSV files, written some lines at a time, which a spreadsheet opens without running anything."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from fastapi.responses import StreamingResponse
 
 from ocular.storage import escape_formula
 
-AT_ONCE = 500  # lines
+CHUNK = 500  # lines
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[dict[str, object]]) -> Iterator[str]:
+    """Yield a header and the rows as text, CHUNK lines at a time."""
     yield "\ufeff" + _lines([columns])  # by this mark Excel knows that it is UTF-8
     cells = ([escape_formula(row[name]) for name in columns] for row in rows)
-    while some := list(islice(cells, AT_ONCE)):
-        yield _lines(some)
+    while chunk := list(islice(cells, CHUNK)):
+        yield _lines(chunk)
 
 
 def _lines(rows: Iterable[Sequence[object]]) -> str:
@@ -28,5 +29,6 @@ def _lines(rows: Iterable[Sequence[object]]) -> str:
 
 
 def download(name: str, columns: Sequence[str], rows: Iterable[dict[str, object]]) -> StreamingResponse:
+    """Return a CSV file for download."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(csv_lines(columns, rows), media_type="text/csv; charset=utf-8", headers=headers)

@@ -32,13 +32,13 @@ from ocular.web.tables import Base
 _log = logging.getLogger("ocular.web")
 
 WAIT = 5.0  # seconds for a lock or a connection
-BRIEF = 1.0  # seconds for a lock, where somebody only wants to look at something
-MIGRATING = 0x6F63756C6172  # of the lock that a PostgreSQL server keeps while tables are changed
+BRIEF = 1.0  # seconds for a lock, where a page is only viewed
+MIGRATION_LOCK = 0x6F63756C6172  # number of the PostgreSQL lock that is held while tables are changed
 LOG_EVERY = 10.0  # seconds between two lines about a database that does not answer
 
 
 class DatabaseError(OcularError):
-    """The database can not be reached now."""
+    """The database cannot be reached now."""
 
 
 class Database:
@@ -50,7 +50,7 @@ class Database:
         self._turn = threading.Semaphore(1 if self._engine.dialect.name == "sqlite" else 1000)
 
     def upgrade(self) -> None:
-        """Make the tables, or bring those of an older version up to date: one process at a time, however long."""
+        """Create the tables, or bring those of an older version up to date: one process at a time, however long."""
         config = Config()
         config.set_main_option("script_location", str(files("ocular.web") / "migrations"))
         scripts = ScriptDirectory.from_config(config)
@@ -59,29 +59,30 @@ class Database:
                 return  # without waiting for whoever writes
             with self._engine.execution_options(writes=True, wait=0).begin() as connection:
                 if connection.dialect.name == "postgresql":
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATING})
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
 
     def _revision(self, scripts: ScriptDirectory) -> str | None:
-        """That the tables have now."""
+        """Return the revision of the tables; None for an empty database."""
         with self._engine.connect() as connection:
-            found = MigrationContext.configure(connection).get_current_revision()
-        if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+            revision = MigrationContext.configure(connection).get_current_revision()
+        if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
             raise ConfigError(
-                f"expected a database of this version of ocular or an older one, got revision {found!r}; "
+                f"expected a database of this version of ocular or an older one, got revision {revision!r}; "
                 "install the ocular that made it"
             )
-        return found
+        return revision
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
+        """Open a transaction that only reads."""
         with _reachable(), Session(self._engine, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def writing(self, wait: float | None = None) -> Iterator[Session]:
-        """Committed when the block ends; nothing of it is kept when it raises. wait: seconds for others who write."""
+        """Open a transaction: committed when the block ends, undone when it raises. `wait`: seconds for a lock."""
         engine = self._engine.execution_options(writes=True, **({} if wait is None else {"wait": wait}))
         if not self._turn.acquire(timeout=wait or WAIT):
             raise DatabaseError("the database is busy; try again in a moment")
@@ -92,6 +93,7 @@ class Database:
             self._turn.release()
 
     def check(self) -> None:
+        """Raise DatabaseError unless the database answers."""
         with self.reading() as session:
             session.execute(text("SELECT 1"))
 
@@ -100,12 +102,12 @@ class Database:
 
 
 def lock(session: Session, table: type[Base]) -> None:
-    """Nobody else writes to the table until the end of the transaction. In SQLite nobody does anyway."""
+    """Keep others from writing to the table until the transaction ends; in SQLite nobody else writes anyway."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text(f"LOCK TABLE {table.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))
 
 
-_told = -LOG_EVERY
+_last_logged = -LOG_EVERY
 
 
 @contextmanager
@@ -115,26 +117,26 @@ def _reachable(remedy: str = "it is tried again with the next request") -> Itera
     except DataError:
         raise RefusedError("expected text and numbers that the database can keep, got others") from None
     except exc.TimeoutError as error:
-        _tell(error)
+        _log_outage(error)
         raise DatabaseError("the database is busy; try again in a moment") from error
     except DBAPIError as error:
-        if error.connection_invalidated or not isinstance(error.orig, _refusals(error)):
-            _tell(error)
+        if error.connection_invalidated or not isinstance(error.orig, _rule_errors(error)):
+            _log_outage(error)
             raise DatabaseError(f"the database does not answer; {remedy}") from error
         raise
 
 
-def _tell(error: exc.SQLAlchemyError) -> None:
-    """The cause, for the log, but not for every request that it meets."""
-    global _told  # noqa: PLW0603
-    if time.monotonic() - _told > LOG_EVERY:
-        _told = time.monotonic()
+def _log_outage(error: exc.SQLAlchemyError) -> None:
+    """Log the cause, but not for every request that it affects."""
+    global _last_logged  # noqa: PLW0603
+    if time.monotonic() - _last_logged > LOG_EVERY:
+        _last_logged = time.monotonic()
         cause = str(getattr(error, "orig", None) or error).strip()
         _log.error("the database does not answer: %s", " ".join(cause.split()))
 
 
-def _refusals(error: DBAPIError) -> tuple[type[BaseException], ...]:
-    """What a database that answers may say: the data break a rule. Everything else means that it does not answer."""
+def _rule_errors(error: DBAPIError) -> tuple[type[BaseException], ...]:
+    """Return the errors of a database that answers: the data break a rule. Any other means that it does not answer."""
     module = __import__(type(error.orig).__module__.partition(".")[0])
     return module.IntegrityError, module.DataError, module.ProgrammingError
 
@@ -150,10 +152,10 @@ def _engine(url: str) -> Engine:
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         seconds = max(1, round(WAIT))
-        patience = f"-c statement_timeout={seconds}s -c lock_timeout={seconds}s"
+        limits = f"-c statement_timeout={seconds}s -c lock_timeout={seconds}s"
         engine = create_engine(
             parsed, pool_pre_ping=True, pool_size=20, pool_timeout=WAIT,
-            connect_args={"connect_timeout": seconds, "options": patience, "tcp_user_timeout": seconds * 1000},
+            connect_args={"connect_timeout": seconds, "options": limits, "tcp_user_timeout": seconds * 1000},
         )  # fmt: skip
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError):
         raise ConfigError(  # without what follows: it may hold a password
@@ -182,10 +184,10 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-class _Patient(psycopg.Connection[Any]):
-    """Gives up on a server that takes a question and never answers: its own limits are of no use then."""
+class _LimitedConnection(psycopg.Connection[Any]):
+    """A connection that gives up on a server which takes a statement and never answers, so that its own limits fail."""
 
-    limit = WAIT + 1  # seconds for each question: the server's own limit comes first
+    limit = WAIT + 1  # seconds per statement: the server's own limit comes first
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         return super().wait(self._limited(gen), *args, **options)
@@ -193,24 +195,24 @@ class _Patient(psycopg.Connection[Any]):
     def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         until = time.monotonic() + self.limit
         try:
-            wanted = next(gen)
+            state = next(gen)
             while True:
-                ready = yield wanted
+                ready = yield state
                 if not ready and time.monotonic() > until:
                     self.pgconn.finish()
                     raise psycopg.OperationalError(f"expected an answer within {self.limit:g} s, got none")
-                wanted = gen.send(ready)
+                state = gen.send(ready)
         except StopIteration as end:
             return end.value
 
 
 def _connect_postgres(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
-    return _Patient.connect(*arguments, **options)
+    return _LimitedConnection.connect(*arguments, **options)
 
 
 def _begin_postgres(connection: Connection) -> None:
     wait, raw = connection.get_execution_options().get("wait"), connection.connection.driver_connection
-    if isinstance(raw, _Patient):
+    if isinstance(raw, _LimitedConnection):
         raw.limit = math.inf if wait == 0 else (wait or WAIT) + 1
     if wait is not None:
         limit = round(wait * 1000)  # 0: none

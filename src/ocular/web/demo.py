@@ -1,4 +1,4 @@
-"""People for a try: one of each role, with passwords that nobody knows before."""
+"""People for the demo: one of each role, with new random passwords."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from ocular.web import users
 from ocular.web.database import Database
 from ocular.web.tables import Assignment, Role, User
 
-SEES = {
+SCOPES = {
     Role.SELLER: "the clients of one seller",
     Role.MANAGER: "all clients, and what became of recommendations",
     Role.ADMIN: "people, tokens and the audit log too",
 }
 
 
-def prepare(url: str, history: Interactions) -> list[tuple[str, str, str]]:
-    """Name, password and what they see, of each role; the seller gets the clients of the busiest one in the data."""
+def prepare(url: str, interactions: Interactions) -> list[tuple[str, str, str]]:
+    """Return name, password and scope of one person per role; the seller gets the clients of the busiest seller."""
     database = Database(url)
     database.upgrade()
-    told = []
+    people = []
     with database.writing() as transaction:
-        for role, sees in SEES.items():
+        for role, sees in SCOPES.items():
             password = secrets.token_urlsafe(12)
             if transaction.scalar(select(User.id).where(User.name == str(role))) is None:
                 users.add_user(transaction, role, role, password, full_name=role.title())
             else:
                 users.set_password(transaction, users.find_user(transaction, role), password)
-            told.append((str(role), password, sees))
+            people.append((str(role), password, sees))
         seller = users.find_user(transaction, Role.SELLER)
         transaction.execute(delete(Assignment))
-        for client in _clients_of_the_busiest(history):
+        for client in _clients_of_the_busiest(interactions):
             transaction.add(Assignment(client=client, user_id=seller.id))
     database.close()
-    return told
+    return people
 
 
-def _clients_of_the_busiest(history: Interactions) -> list[str]:
-    clients = [str(label) for label in history.user_labels]
-    sellers = history.user_attributes.get("seller")
+def _clients_of_the_busiest(interactions: Interactions) -> list[str]:
+    clients = [str(label) for label in interactions.user_labels]
+    sellers = interactions.user_attributes.get("seller")
     if sellers is None:
         return clients
     busiest, _ = Counter(sellers.tolist()).most_common(1)[0]

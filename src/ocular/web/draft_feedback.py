@@ -1,33 +1,38 @@
-"""What somebody wrote about a recommendation and could not be kept yet: shown again, so that it is not lost."""
+"""Feedback that was written but could not be stored yet: shown again, so that it is not lost."""
 
 from __future__ import annotations
 
 from fastapi import Request, Response
 
+from ocular.feedback import Status
 from ocular.web.auth import Visitor
-from ocular.web.tables import Verdict
+from ocular.web.registry import ServedModel
 from ocular.web.templating import render
 
-FIELDS = ("client", "product", "verdict", "reason", "note", "back", "shown")
+FIELDS = ("client", "product", "status", "reason", "note", "back", "seal")
 
 
-async def written(request: Request) -> dict[str, str]:
-    """The fields of a form for feedback; nothing where it is another form."""
+async def read_draft(request: Request) -> dict[str, str]:
+    """Return the fields of a feedback form; nothing where the request is another form."""
     form = await request.form()
-    found = {name: value for name in FIELDS if isinstance(value := form.get(name), str)}
-    return found if found.get("client") and found.get("product") else {}
+    fields = {name: value for name in FIELDS if isinstance(value := form.get(name), str)}
+    return fields if fields.get("client") and fields.get("product") else {}
 
 
-def show_unkept(
+def render_draft(
     request: Request,
     visitor: Visitor | None,
-    fields: dict[str, str],
+    draft: dict[str, str],
     line: str,
     *,
     status_code: int = 200,
     headers: dict[str, str] | None = None,
 ) -> Response:
+    """Return a page with the filled-in form and one line that says why it was not stored."""
+    draft = dict.fromkeys(FIELDS, "") | draft
+    served: ServedModel = request.app.state.services.served
     values = {
-        "visitor": visitor, "said": dict.fromkeys(FIELDS, "") | fields, "line": line, "verdicts": list(Verdict),
+        "visitor": visitor, "draft": draft, "line": line, "statuses": list(Status),
+        "client_name": served.client_name(draft["client"]), "product_name": served.product_name(draft["product"]),
     }  # fmt: skip
     return render(request, "draft_feedback.html", values, status_code=status_code, headers=headers)

@@ -1,4 +1,4 @@
-"""What a request may be answered with instead of a page."""
+"""Errors that are answered with one line and a status instead of a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ocular.errors import OcularError
 
 
 class RefusedError(OcularError):
-    """One line for the person who asked."""
+    """A request that is refused, with one line for the person who made it."""
 
     status: ClassVar[int] = 400
 
@@ -26,7 +26,7 @@ class NotFoundError(RefusedError):
 
 
 class StaleFormError(ForbiddenError):
-    """A form of another session, or of another site."""
+    """The form belongs to another session or another site."""
 
 
 class ConflictError(RefusedError):
@@ -41,6 +41,6 @@ class TooManyError(RefusedError):
     status = 429
 
     def __init__(self, line: str, seconds: int) -> None:
-        """seconds: after which it is worth another try."""
+        """`seconds`: when another attempt is worthwhile."""
         super().__init__(line)
         self.headers = {"Retry-After": str(seconds)}

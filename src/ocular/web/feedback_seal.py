@@ -1,42 +1,67 @@
 """
-What a recommendation was shown with, signed: a verdict is kept with the model that made the recommendation, though a
-newer one may be served when the form comes back, and may know neither the client nor the product.
+A signed record of the recommendation that a form was shown with.
+
+Feedback is stored with the model that made the recommendation, though a newer one may be served when the form comes
+back, and may know neither the client nor the product.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
-MOST = 4000  # characters of a seal
+from itsdangerous import BadData, URLSafeSerializer
+
+from ocular.advisor import Recommendation
+from ocular.web.registry import ServedModel
+from ocular.web.tables import LABEL
+
+MAX_SEAL = 4000  # characters
 
 
-class Shown(NamedTuple):
+class ShownRecommendation(NamedTuple):
+    """What is stored of a recommendation with the feedback on it."""
+
     model: str  # version
     confidence: float
-    pattern: int | None  # that spoke for it most
+    pattern: int | None  # of the strongest reason
     label: str  # of the pattern
 
 
-def seal(key: str, client: str, product: str, shown: Shown) -> str:
-    content = json.dumps(shown, separators=(",", ":"))
-    return f"{urlsafe_b64encode(content.encode()).decode()}.{_signature(key, client, product, content)}"
+def shown_recommendation(served: ServedModel, recommendation: Recommendation) -> ShownRecommendation:
+    """Return what to store of a recommendation by the served model."""
+    reasons = recommendation.explanation.reasons
+    if not reasons:
+        return ShownRecommendation(served.version, recommendation.confidence, None, "")
+    pattern = reasons[0].cocluster
+    label = served.pattern_label(pattern)[:LABEL]
+    return ShownRecommendation(served.version, recommendation.confidence, pattern, label)
 
 
-def unseal(key: str, client: str, product: str, sealed: str) -> Shown | None:
-    """None for a seal of others, of another pair, or none at all."""
-    encoded, _, signature = sealed.partition(".")
+def seal_recommendation(key: str, served: ServedModel, recommendation: Recommendation) -> str:
+    """Return the seal of a recommendation by the served model, for a form or a program to give back."""
+    client, product = served.client_of(recommendation), served.product_of(recommendation)
+    return make_seal(key, client, product, shown_recommendation(served, recommendation))
+
+
+def make_seal(key: str, client: str, product: str, shown: ShownRecommendation) -> str:
+    """Sign what was shown for a client and a product."""
+    sealed = _serializer(key, client, product).dumps(shown)
+    return sealed if isinstance(sealed, str) else sealed.decode()
+
+
+def open_seal(key: str, client: str, product: str, seal: str) -> ShownRecommendation | None:
+    """Return what was shown; None for a seal that is missing, forged, or of another client or product."""
     try:
-        content = urlsafe_b64decode(encoded.encode()).decode()
-    except ValueError:
+        return ShownRecommendation(*_serializer(key, client, product).loads(seal))
+    except BadData:
         return None
-    if not hmac.compare_digest(signature.encode(), _signature(key, client, product, content).encode()):
-        return None
-    return Shown(*json.loads(content))
 
 
-def _signature(key: str, client: str, product: str, content: str) -> str:
-    return hmac.new(key.encode(), json.dumps([client, product, content]).encode(), hashlib.sha256).hexdigest()
+def _serializer(key: str, client: str, product: str) -> URLSafeSerializer:
+    """Return a serializer whose signatures hold for one pair only: the salt, not the content, names the pair."""
+    return URLSafeSerializer(
+        key, salt=json.dumps(["feedback", client, product]),
+        signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
+    )  # fmt: skip

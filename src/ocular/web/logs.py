@@ -1,29 +1,33 @@
-"""The log: a JSON object a line, on standard error, for machines that collect it."""
+"""The log: one JSON object per line, on standard error, for programs that collect it."""
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from datetime import UTC, datetime
+from typing import Any
+
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
 
 
-class JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, object] = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        entry |= getattr(record, "facts", {})
-        if record.exc_info:
-            entry["trace"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+class LogFormatter(JsonFormatter):
+    """Writes `level`, `event`, the fields given as `extra`, `trace` for an exception, and `at`, the time in UTC."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ["levelname", "message"], timestamp="at", json_ensure_ascii=False,
+            rename_fields={"levelname": "level", "message": "event", "exc_info": "trace"},
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's message once more
+        )  # fmt: skip
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        return log_data | {"level": log_data["level"].lower()}
 
 
-def write_logs() -> None:
+def configure_logs() -> None:
+    """Send the log of the application and of the server to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(LogFormatter())
     for name in ("ocular.web", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -1,4 +1,4 @@
-"""What holds for every request: its size, where it comes from, the headers of the answer, a line in the log."""
+"""What holds for every request: its size, its origin, the headers of the answer, a line in the log."""
 
 from __future__ import annotations
 
@@ -42,91 +42,93 @@ HEADERS = {
 }
 
 
-Answer = Callable[[Request, Exception], Awaitable[Response]]
+AnswerError = Callable[[Request, Exception], Awaitable[Response]]
 
 
-UPLOAD = "/team/assignments/preview"  # the only address that takes a file
+UPLOAD = "/team/assignments/preview"  # the only path that takes a file
 
 
 class TooLargeError(HTTPException):
-    def __init__(self, most: int) -> None:
-        super().__init__(413, f"expected at most {most:,} bytes")
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, f"expected at most {limit:,} bytes")
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, settings: Settings, refuse: Answer, fail: Answer) -> None:
-        """refuse: what to answer to a request that is not looked at; fail: when a route raises what nobody expected."""
+    """Limits, checks, counts and logs each request, and adds headers to its answer."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, refuse: AnswerError, fail: AnswerError) -> None:
+        """`refuse` answers a request that no route gets; `fail` answers when a route raises an unexpected error."""
         self._app, self._settings, self._refuse, self._fail = app, settings, refuse, fail
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, number, status = time.perf_counter(), uuid.uuid4().hex[:12], 500
-        headers, taken, answered = Headers(scope=scope), 0, False
-        most = self._settings.largest_file if scope["path"] == UPLOAD else self._settings.largest_body
+        started, number, status = time.perf_counter(), uuid.uuid4().hex[:12], 500
+        headers, n_bytes, answered = Headers(scope=scope), 0, False
+        limit = self._settings.max_upload if scope["path"] == UPLOAD else self._settings.max_body
 
-        async def measured() -> Message:
-            nonlocal taken
+        async def receive_limited() -> Message:
+            nonlocal n_bytes
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > most:
-                raise TooLargeError(most)
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > limit:
+                raise TooLargeError(limit)
             return message
 
-        async def labelled(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status, answered
             if message["type"] == "http.response.start":
                 status, answered = message["status"], True
-                found = MutableHeaders(scope=message)
+                answer_headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    found.setdefault(name, value)
+                    answer_headers.setdefault(name, value)
                 if not scope["path"].startswith("/static/"):
-                    found.setdefault("cache-control", "no-store")
+                    answer_headers.setdefault("cache-control", "no-store")
                 if self._settings.secure:
-                    found.setdefault("strict-transport-security", "max-age=31536000")
-                found["x-request-id"] = number
+                    answer_headers.setdefault("strict-transport-security", "max-age=31536000")
+                answer_headers["x-request-id"] = number
             await send(message)
 
         try:
-            if _declared(headers) > most:
-                raise TooLargeError(most)
-            if scope["method"] not in SAFE and _foreign(headers):
+            if _declared_size(headers) > limit:
+                raise TooLargeError(limit)
+            if scope["method"] not in SAFE and _is_foreign(headers):
                 raise HTTPException(403, "this request comes from another site")
-            await self._app(scope, measured, labelled)
+            await self._app(scope, receive_limited, send_with_headers)
         except HTTPException as error:  # those of routes have been answered further inside
             if not answered:
                 answer = await self._refuse(Request(scope), error)
-                await answer(scope, receive, labelled)
+                await answer(scope, receive, send_with_headers)
         except Exception as error:
-            _log.exception("a request failed", extra={"facts": {"request": number}})
+            _log.exception("a request failed", extra={"request": number})
             if not answered:
                 answer = await self._fail(Request(scope), error)
-                await answer(scope, receive, labelled)
+                await answer(scope, receive, send_with_headers)
         finally:
-            self._count(scope, status, time.perf_counter() - begun, number)
+            self._count(scope, status, time.perf_counter() - started, number)
 
     @staticmethod
-    def _count(scope: Scope, status: int, took: float, number: str) -> None:
+    def _count(scope: Scope, status: int, seconds: float, number: str) -> None:
         route = getattr(scope.get("route"), "path", "none")  # not the address itself: that may hold a client's name
         method = scope["method"] if scope["method"] in METHODS else "other"
         REQUESTS.labels(method, route, str(status)).inc()
-        SECONDS.labels(route).observe(took)
+        SECONDS.labels(route).observe(seconds)
         client: Any = scope.get("client")
-        facts = {
+        fields = {
             "request": number, "method": scope["method"], "route": route, "status": status,
-            "milliseconds": round(took * 1e3, 1), "address": client[0] if client else None,
+            "milliseconds": round(seconds * 1e3, 1), "address": client[0] if client else None,
         }  # fmt: skip
-        _log.info("request", extra={"facts": facts})
+        _log.info("request", extra=fields)
 
 
-def _declared(headers: Headers) -> int:
+def _declared_size(headers: Headers) -> int:
     length = headers.get("content-length", "0")
     return int(length[:18]) if length.isdecimal() else 0  # Python refuses to read very long numbers
 
 
-def _foreign(headers: Headers) -> bool:
-    """Sent by a page of another site; programs say nothing of sites."""
+def _is_foreign(headers: Headers) -> bool:
+    """Return whether a page of another site sent the request; programs send no such headers."""
     origin = headers.get("origin")
     if origin is not None:
         return origin.partition("//")[2] != headers.get("host")

@@ -1,4 +1,4 @@
-"""The best products for every client and what they are worth, made once for a model: lists are cut from it."""
+"""The best products for every client and their expected values, computed once for a model: lists are cut from it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Interactions
-from ocular.explain.calibration import expected_rates
 from ocular.explain.names import client_name, product_name
+from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 
-DEPTH = 5  # products a client, as many as the client's page shows
+DEPTH = 5  # products per client, as many as the client's page shows
 
 
 @dataclass(frozen=True)
-class Account:
-    """A client in a list."""
+class ListedClient:
+    """A client in a list, with the best open recommendation."""
 
-    client: int
-    name: str
-    product: str | None  # the best that is open; None if nothing is
+    client: str  # the label, which addresses use
+    name: str  # as people read it
+    product: str | None  # the label of the best open product; None where nothing is open
+    product_name: str | None
     confidence: float
-    value: float | None  # how often such recommendations come true × what the product usually costs
-    open: int  # how many of the best DEPTH are open
+    value: float | None  # expected value; None where the product has no typical price
+    n_open: int  # how many of the best DEPTH are open
 
 
 class Order(StrEnum):
@@ -38,38 +38,40 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class Page:
-    accounts: list[Account]
-    total: int  # of the clients that fit
-    number: int  # the one asked for, or the last
-    pages: int
+    """A part of a list of clients."""
+
+    clients: list[ListedClient]
+    total: int  # clients that match
+    number: int  # of this page: the requested one, or the last
+    n_pages: int
 
 
 class Opportunities:
+    """The recommendations of one model for all its clients."""
+
     def __init__(self, model: OCuLaR) -> None:
-        history = model.interactions_
-        self._history, self._calibration = history, model.calibration_
-        self._products, self._confidence = model.recommend(np.arange(history.n_users), N=min(DEPTH, history.n_items))
-        self._price = usual_prices(history)
-        price = np.append(self._price, np.nan)[self._products]  # −1: no product
-        rates = expected_rates(self._calibration, np.nan_to_num(self._confidence))
-        self._values = rates * np.nan_to_num(price)
-        self._names = [fold(client_name(label)) for label in history.user_labels.tolist()]
-        self._product_names = [fold(product_name(label)) for label in history.item_labels.tolist()]
+        interactions = model.interactions_
+        self._interactions = interactions
+        # (n_users, DEPTH), best first; −1 and nan where there is no more
+        self._products, confidence = model.recommend(
+            np.arange(interactions.n_users), N=min(DEPTH, interactions.n_items)
+        )
+        self._confidence = np.nan_to_num(confidence).astype(np.float64)
+        self.expected_values = ExpectedValues(interactions, model.calibration_)
+        self._values = np.nan_to_num(self.expected_values.values(np.maximum(self._products, 0), self._confidence))
+        self._names = [client_name(interactions.user_name(user)) for user in range(interactions.n_users)]
+        self._product_names = [product_name(interactions.item_name(item)) for item in range(interactions.n_items)]
+        self._folded_names = [fold(name) for name in self._names]
+        self._folded_products = [fold(name) for name in self._product_names]
 
-    def value(self, product: int, confidence: float) -> float | None:
-        """What a recommendation is worth, as lists have it: how often such come true × the usual price."""
-        if not np.isfinite(self._price[product]):
-            return None
-        return float(expected_rates(self._calibration, np.asarray(confidence)) * self._price[product])
-
-    def products(self, part: str) -> NDArray[np.int64]:
-        """Rows of the products of this name, or of those with all its words in theirs."""
-        exact = self._history.item_rows.get(part)
+    def find_products(self, text: str) -> NDArray[np.int64]:
+        """Return the rows of the product with this label, or of those with all the words in their names."""
+        exact = self._interactions.item_rows.get(text)
         if exact is not None:
             return np.array([exact], dtype=np.int64)
-        words = fold(part).split()
-        found = [row for row, name in enumerate(self._product_names) if all(word in name for word in words)]
-        return np.array(found, dtype=np.int64)
+        words = fold(text).split()
+        matching = [row for row, name in enumerate(self._folded_products) if all(word in name for word in words)]
+        return np.array(matching, dtype=np.int64)
 
     def page(
         self,
@@ -78,72 +80,62 @@ class Opportunities:
         *,
         search: str = "",
         products: NDArray[np.int64] | None = None,
-        least: float = 0.0,
+        min_confidence: float = 0.0,
         order: Order = Order.VALUE,
         number: int = 1,
         length: int = 50,
     ) -> Page:
         """
-        Some of the clients, by default the most valuable first.
+        Return some of the clients, by default the most valuable first.
 
-        `closed` are pairs of client and product that a person has decided about. `search` has words of the name,
-        `products` asks for those to whom one of them is recommended, `least` is the lowest confidence.
+        `closed` are pairs of client and product that nothing more is to be done about. `search` has words of the
+        client's name; with `products`, only clients to whom one of them is recommended are listed.
         """
         words = fold(search).split()
         if words:
-            clients = clients[[all(word in self._names[c] for word in words) for c in clients.tolist()]]
+            clients = clients[[all(word in self._folded_names[c] for word in words) for c in clients.tolist()]]
         offered, confidence, values = self._products[clients], self._confidence[clients], self._values[clients]
-        is_open = (offered >= 0) & (np.nan_to_num(confidence) >= least)
+        is_open = (offered >= 0) & (confidence >= min_confidence)
         if products is not None:
             is_open &= np.isin(offered, products)
         if closed:
-            code = clients[:, None] * np.int64(self._history.n_items) + offered
-            done = np.fromiter((c * self._history.n_items + p for c, p in closed), dtype=np.int64)
-            is_open &= ~np.isin(code, done)
-        if products is not None or least > 0:
-            kept = is_open.any(axis=1)
-            clients, confidence, values, is_open = clients[kept], confidence[kept], values[kept], is_open[kept]
+            n_items = np.int64(self._interactions.n_items)  # a pair as one number: client · n_items + product
+            closed_codes = np.fromiter((client * n_items + product for client, product in closed), dtype=np.int64)
+            is_open &= ~np.isin(clients[:, None] * n_items + offered, closed_codes)
+        if products is not None or min_confidence > 0:
+            matching = is_open.any(axis=1)
+            clients, confidence, values = clients[matching], confidence[matching], values[matching]
+            is_open = is_open[matching]
         # by confidence too where nothing has a price
-        by_value = order is not Order.CONFIDENCE and np.isfinite(self._price).any()
-        worth = np.where(is_open, values if by_value else np.nan_to_num(confidence), -1.0)
-        best = worth.argmax(axis=1) if len(clients) else np.empty(0, dtype=np.int64)
+        by_value = order is not Order.CONFIDENCE and np.isfinite(self.expected_values.prices).any()
+        score = np.where(is_open, values if by_value else confidence, -1.0)
+        best = score.argmax(axis=1) if len(clients) else np.empty(0, dtype=np.int64)
         if order is Order.NAME:
-            ranked = sorted(range(len(clients)), key=lambda place: self._names[clients[place]])
+            ranked = sorted(range(len(clients)), key=lambda place: self._folded_names[clients[place]])
         else:
-            ranked = np.lexsort((clients, -np.take_along_axis(worth, best[:, None], axis=1)[:, 0])).tolist()
-        pages = max(1, -(-len(clients) // length))
-        number = min(number, pages)
-        shown = ranked[(number - 1) * length : number * length]
-        return Page([self._account(clients[o], int(best[o]), is_open[o]) for o in shown], len(clients), number, pages)
+            ranked = np.lexsort((clients, -np.take_along_axis(score, best[:, None], axis=1)[:, 0])).tolist()
+        n_pages = max(1, -(-len(clients) // length))
+        number = min(number, n_pages)
+        places = ranked[(number - 1) * length : number * length]
+        listed = [self._listed(int(clients[place]), int(best[place]), is_open[place]) for place in places]
+        return Page(listed, len(clients), number, n_pages)
 
-    def _account(self, client: np.int64, best: int, is_open: NDArray[np.bool_]) -> Account:
-        user, history = int(client), self._history
-        name = client_name(history.user_labels[user])
+    def _listed(self, user: int, best: int, is_open: NDArray[np.bool_]) -> ListedClient:
+        client, name = str(self._interactions.user_labels[user]), self._names[user]
         if not is_open.any():
-            return Account(user, name, None, 0.0, None, 0)
-        product = int(self._products[user, best])
-        value = float(self._values[user, best]) if np.isfinite(self._price[product]) else None
-        confidence = float(self._confidence[user, best])
-        return Account(user, name, str(history.item_labels[product]), confidence, value, int(is_open.sum()))
+            return ListedClient(client, name, None, None, 0.0, None, 0)
+        item, confidence = int(self._products[user, best]), float(self._confidence[user, best])
+        value = self.expected_values.value(item, confidence)
+        product = str(self._interactions.item_labels[item])
+        return ListedClient(client, name, product, self._product_names[item], confidence, value, int(is_open.sum()))
 
 
 def fold(text: str) -> str:
     """
-    Without capitals, accents and spaces around, as people search.
+    Return the text without capitals, accents and superfluous spaces, as people search.
 
     >>> fold("  Café  MÜLLER ")
     'cafe muller'
     """
     plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     return " ".join(plain.casefold().split())
-
-
-def usual_prices(history: Interactions) -> NDArray[np.float64]:
-    """(n_items,) the median of what was paid; nan where nothing is known."""
-    prices, payments = np.full(history.n_items, np.nan), history.payments
-    if payments is not None:
-        first, last = payments.indptr[:-1], payments.indptr[1:] - 1
-        there = first <= last
-        low, high = ((first + last) // 2)[there], ((first + last + 1) // 2)[there]
-        prices[there] = (payments.prices[low] + payments.prices[high]) / 2
-    return prices

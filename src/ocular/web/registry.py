@@ -1,11 +1,12 @@
 """
-The model that is served: the newest one in the folder. A new one is picked up while the old one goes on serving; a
-broken one is refused and logged, and looked at again only when it has changed.
+The model that is served: the newest one in the folder.
+
+A new one is picked up while the old one goes on serving. A broken one is refused and logged, and read again only when
+its files have changed.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from contextlib import suppress
@@ -15,19 +16,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ocular.advisor import Advisor
-from ocular.artifact import MANIFEST
+from ocular.advisor import Advisor, Recommendation
+from ocular.artifact import MANIFEST, read_manifest
+from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
-from ocular.web.errors import UnavailableError
+from ocular.explain.names import client_name, product_name
+from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
 
 _log = logging.getLogger("ocular.web")
 
 
 @dataclass(frozen=True)
-class Served:
-    """A model with everything that pages ask of it, made once."""
+class ServedModel:
+    """A model with everything that pages need of it, computed once."""
 
     version: str  # name of its folder and the beginning of its digest
     manifest: dict[str, Any]
@@ -37,28 +40,65 @@ class Served:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the purchases that it was fitted on."""
-        return self.advisor.model.interactions_.fingerprint()
+        """The fingerprint of the purchases that the model was fitted on."""
+        return self.interactions.fingerprint()
+
+    @property
+    def interactions(self) -> Interactions:
+        """The purchases that the model was fitted on."""
+        return self.advisor.model.interactions_
 
     @property
     def created(self) -> datetime:
         return _created(self.manifest)
 
     def pattern_label(self, number: int) -> str:
-        """What a co-cluster is called; some are too small for a name."""
+        """Return the name of a pattern; some are too small for one."""
         return self.patterns[number].label if number in self.patterns else f"pattern {number}"
+
+    def knows(self, client: str, product: str) -> bool:
+        """Return whether the model has both labels."""
+        return client in self.interactions.user_rows and product in self.interactions.item_rows
+
+    def find_product(self, product: str) -> int:
+        """Return the row of a product by its label."""
+        row = self.interactions.item_rows.get(product)
+        if row is None:
+            raise NotFoundError("there is no such product")
+        return row
+
+    def client_of(self, recommendation: Recommendation) -> str:
+        """Return the label of the client of a recommendation."""
+        user = recommendation.explanation.user
+        return "" if user is None else str(self.interactions.user_labels[user])
+
+    def product_of(self, recommendation: Recommendation) -> str:
+        """Return the label of the product of a recommendation."""
+        return str(self.interactions.item_labels[recommendation.explanation.item])
+
+    def client_name(self, client: str) -> str:
+        """Return the name to show for a client's label, which may be of an older model."""
+        row = self.interactions.user_rows.get(client)
+        return client_name(client if row is None else self.interactions.user_name(row))
+
+    def product_name(self, product: str) -> str:
+        """Return the name to show for a product's label, which may be of an older model."""
+        row = self.interactions.item_rows.get(product)
+        return product_name(product if row is None else self.interactions.item_name(row))
 
 
 class Registry:
+    """Loads the newest model of a folder and watches for newer ones."""
+
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
-        self._served: Served | None = None
-        self._refused: dict[Path, object] = {}  # what each broken model looked like
+        self._served: ServedModel | None = None
+        self._refused: dict[Path, object] = {}  # the state of the files of each broken model
         self._lock, self._stop = threading.Lock(), threading.Event()
-        self._thread = threading.Thread(target=self._look_again, name="models", daemon=True)
+        self._thread = threading.Thread(target=self._watch_folder, name="models", daemon=True)
 
     def start(self) -> None:
-        """Load the newest model, and look for newer ones from then on."""
+        """Load the newest model, and watch for newer ones from then on."""
         self.refresh()
         if self._served is None:
             raise ArtifactError(
@@ -73,7 +113,7 @@ class Registry:
             self._thread.join()
 
     @property
-    def current(self) -> Served:
+    def current(self) -> ServedModel:
         if self._served is None:
             raise UnavailableError("no model is loaded yet")
         return self._served
@@ -85,35 +125,39 @@ class Registry:
                 version = f"{path.name}-{manifest['digest'][:8]}"
                 if self._served is not None and self._served.version == version:
                     return
-                looks = _looks(path)
-                if self._refused.get(path) == looks:
+                state = _file_state(path)
+                if self._refused.get(path) == state:
                     continue
                 try:
                     self._served = _serve(path, version, manifest)
                 except (OcularError, OSError) as error:
-                    _log.error("refused the model in %s: %s", path.name, error)
-                    self._refused[path] = looks
+                    self._refuse(path, str(error), state)
                     continue
                 _log.info("serving the model %s", version)
                 return
 
-    def _newest_first(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Models with a readable manifest; what lies about besides is no model."""
-        found = []
-        shown = (path for path in sorted(self._folder.glob("*/")) if not path.name.startswith("."))
-        for path in (self._folder, *shown):
-            try:
-                manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-                found.append((_created(manifest), path, manifest | {"digest": str(manifest["digest"])}))
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                if self._refused.get(path) != _looks(path):
-                    _log.error("refused the model in %s: its manifest can not be read (%r)", path.name, error)
-                self._refused[path] = _looks(path)
-        return [(path, manifest) for _, path, manifest in sorted(found, key=lambda f: (f[0], f[1].name), reverse=True)]
+    def _refuse(self, path: Path, reason: str, state: object = None) -> None:
+        """Log why a model is not served, once for each state of its files."""
+        state = state or _file_state(path)
+        if self._refused.get(path) != state:
+            _log.error("refused the model in %s: %s", path.name, reason)
+        self._refused[path] = state
 
-    def _look_again(self) -> None:
+    def _newest_first(self) -> list[tuple[Path, dict[str, Any]]]:
+        """Return the models with a valid manifest."""
+        models = []
+        visible = (path for path in sorted(self._folder.glob("*/")) if not path.name.startswith("."))
+        for path in (self._folder, *visible):
+            try:
+                manifest = read_manifest(path)
+                models.append((_created(manifest), path, manifest))
+            except (OcularError, OSError, ValueError, KeyError, TypeError) as error:
+                if (path / MANIFEST).exists():  # any other folder is no model
+                    self._refuse(path, f"its manifest cannot be read ({error})")
+        models.sort(key=lambda model: (model[0], model[1].name), reverse=True)
+        return [(path, manifest) for _, path, manifest in models]
+
+    def _watch_folder(self) -> None:
         while not self._stop.wait(self._watch):
             try:
                 self.refresh()
@@ -126,14 +170,14 @@ def _created(manifest: dict[str, Any]) -> datetime:
     return created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
 
 
-def _looks(path: Path) -> object:
-    """Changes when a file does: a model that is being copied is looked at again."""
+def _file_state(path: Path) -> object:
+    """Return what changes when a file does: a model that is being copied is read again."""
     with suppress(OSError):
         return sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in path.iterdir())
     return None
 
 
-def _serve(path: Path, version: str, manifest: dict[str, Any]) -> Served:
+def _serve(path: Path, version: str, manifest: dict[str, Any]) -> ServedModel:
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
-    return Served(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    return ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)

@@ -1,4 +1,4 @@
-"""Runs the application on a socket of this machine."""
+"""The server: the application on a socket of this machine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import uvicorn
 
 from ocular.errors import ConfigError
 from ocular.web.app import create_app
-from ocular.web.logs import write_logs
+from ocular.web.logs import configure_logs
 from ocular.web.settings import Settings
 
 
-def run(settings: Settings, host: str, port: int, say: Callable[[str], object]) -> None:
-    """Until Ctrl-C. Port 0 is any free one."""
+def run(settings: Settings, host: str, port: int, echo: Callable[[str], object]) -> None:
+    """Serve until Ctrl-C; port 0 is any free one."""
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -23,9 +23,9 @@ def run(settings: Settings, host: str, port: int, say: Callable[[str], object]) 
         ) from None
     with listening:
         app = create_app(settings)
-        write_logs()
-        app.state.application.start()  # what is wrong is told now, and not after "Serving"
+        configure_logs()
+        app.state.services.start()  # an error must come before "Serving"
         address = f"[{host}]" if ":" in host else host
-        say(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
+        echo(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
         config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
         uvicorn.Server(config).run(sockets=[listening])

@@ -1,4 +1,4 @@
-"""How the application is run."""
+"""The settings of the application."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class Names(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
+    """How the application is run; the command line fills it in."""
+
     models: Path  # a folder of models, or one model
     database: str = "sqlite:///ocular.db"
     names: Names = Names.TEAM
-    secure: bool = True  # cookies only over TLS; False for a try on one's own machine
+    secure: bool = True  # cookies only over TLS; False only on one's own machine
     lifetime: timedelta = timedelta(hours=12)  # of a session
-    idle: timedelta = timedelta(hours=2)  # after which a session ends
-    watch: float = 5.0  # seconds between two looks for a new model
-    largest_file: int = 16_000_000  # bytes of a file with assignments
-    largest_body: int = 128_000  # bytes of any other request
+    idle: timedelta = timedelta(hours=2)  # without a request, after which a session ends
+    watch: float = 5.0  # seconds between two checks for a new model
+    max_upload: int = 16_000_000  # bytes of a file with assignments
+    max_body: int = 128_000  # bytes of any other request

@@ -1,4 +1,4 @@
-"""Our few files, from memory: they need no thread, and all threads may be waiting for the database."""
+"""The few static files, served from memory: no thread is needed, and all of them may be waiting for the database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 
-class Files(StaticFiles):
+class InMemoryStaticFiles(StaticFiles):
+    """Static files that are read once."""
+
     def __init__(self, folder: Path) -> None:
         super().__init__(directory=folder)
         self.config_checked = True  # the base class would take a thread for that

@@ -1,4 +1,4 @@
-"""What the application keeps: people, sessions, assignments, feedback and who did what."""
+"""The tables of the application: people, sessions, assignments, feedback and the audit log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import DateTime, ForeignKey, Index, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # characters
+NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # maximum lengths in characters
 
 
 class Role(StrEnum):
@@ -18,22 +18,12 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
-class Verdict(StrEnum):
-    PURSUE = "pursue"
-    NOT_RELEVANT = "not relevant"
-    WON = "won"
-    LOST = "lost"
-
-
-CLOSED = frozenset({Verdict.NOT_RELEVANT, Verdict.WON, Verdict.LOST})
-
-
 def now() -> datetime:
     return datetime.now(UTC)
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC. SQLite forgets the zone, PostgreSQL tells its own."""
+    """A time in UTC. SQLite drops the time zone, PostgreSQL returns its own."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -61,7 +51,7 @@ class User(Base):
 
 
 class Session(Base):
-    """One browser that is signed in. The cookie itself is not kept, only its digest."""
+    """One browser that is signed in. The cookie itself is not stored, only its digest."""
 
     __tablename__ = "sessions"
     digest: Mapped[str] = mapped_column(String(DIGEST), primary_key=True)
@@ -74,7 +64,7 @@ class Session(Base):
 
 
 class Token(Base):
-    """A key for the API. It is shown once; only its digest is kept."""
+    """A key for the API. It is shown once; only its digest is stored."""
 
     __tablename__ = "tokens"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -88,7 +78,7 @@ class Token(Base):
 
 
 class Failure(Base):
-    """A sign-in that was refused, for limits and lock-out."""
+    """A refused sign-in, counted for the lock-out."""
 
     __tablename__ = "failures"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -98,7 +88,7 @@ class Failure(Base):
 
 
 class Assignment(Base):
-    """Whose client it is."""
+    """The person who looks after a client."""
 
     __tablename__ = "assignments"
     client: Mapped[str] = mapped_column(String(LABEL), primary_key=True)
@@ -106,7 +96,7 @@ class Assignment(Base):
 
 
 class Feedback(Base):
-    """What a person made of a recommendation. Rows are only ever added: the last one for a pair is how it stands."""
+    """What a person said of a recommendation. Rows are only ever added: the latest one of a pair has its status."""
 
     __tablename__ = "feedback"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -114,19 +104,19 @@ class Feedback(Base):
     client: Mapped[str] = mapped_column(String(LABEL))
     product: Mapped[str] = mapped_column(String(LABEL))
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id"))
-    verdict: Mapped[str] = mapped_column(String(16))
+    status: Mapped[str] = mapped_column(String(16))  # of ocular.feedback.Status
     reason: Mapped[str] = mapped_column(String(LABEL), default="")
     note: Mapped[str] = mapped_column(Text, default="")
     model: Mapped[str] = mapped_column(String(LABEL))  # version that recommended it
     confidence: Mapped[float]
-    pattern: Mapped[int | None]  # the co-cluster that spoke for it most
+    pattern: Mapped[int | None]  # the co-cluster of the strongest reason
     label: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))  # its name at the time
     user: Mapped[User] = relationship(lazy="joined")
     __table_args__ = (Index("ix_feedback_client_id", "client", "id"),)
 
 
 class AuditEntry(Base):
-    """Who did what, when and from where."""
+    """One action: who did what, when and from where."""
 
     __tablename__ = "audit"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -138,7 +128,7 @@ class AuditEntry(Base):
 
 
 class Key(Base):
-    """What forms are signed with: the same for all processes on one database."""
+    """A key that seals in forms are signed with, the same for all processes on one database."""
 
     __tablename__ = "keys"
     name: Mapped[str] = mapped_column(String(NAME), primary_key=True)

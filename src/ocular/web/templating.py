@@ -1,4 +1,4 @@
-"""Pages from templates; everything that is not markup of ours is escaped."""
+"""Pages from templates; every value is escaped."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _pages = Environment(
 
 def percent(share: float | None) -> str:
     """
+    Return a share as text.
+
     >>> percent(0.654), percent(0.0004), percent(None)
     ('65 %', '< 0.1 %', '–')
     """
@@ -33,7 +35,7 @@ def percent(share: float | None) -> str:
 
 def percents(shares: Iterable[float]) -> list[str]:
     """
-    Of a column: with a decimal where two would read the same without.
+    Return the shares of a column as text, with a decimal where two would look the same without.
 
     >>> percents([0.101, 0.104, 0.2]), percents([0.1, 0.2])
     (['10.1 %', '10.4 %', '20.0 %'], ['10 %', '20 %'])
@@ -59,5 +61,6 @@ def render(
     status_code: int = 200,
     headers: dict[str, str] | None = None,
 ) -> HTMLResponse:
-    known = {"visitor": None, "path": request.url.path, "currency": ""}
-    return HTMLResponse(_pages.get_template(name).render(known | values), status_code, headers)
+    """Return the page of a template."""
+    defaults = {"visitor": None, "path": request.url.path, "currency": ""}
+    return HTMLResponse(_pages.get_template(name).render(defaults | values), status_code, headers)

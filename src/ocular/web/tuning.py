@@ -1,4 +1,4 @@
-"""The search over K and λ that led to a model: `ocular search … --results MODELS/search.jsonl`."""
+"""The search over K and λ behind a model, written by `ocular search … --results MODELS/search.jsonl`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ SHADES = 9
 
 @dataclass(frozen=True)
 class Cell:
+    """A square of the heat map."""
+
     value: float
     shade: int  # 0 for the worst to SHADES for the best
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Mean over the folds of each K (rows) and λ (columns); the best of the variants that were tried."""
+    """The mean over the folds for each K (rows) and λ (columns); of several variants the best."""
 
     metric: str
     regularizations: list[float]
@@ -26,7 +28,7 @@ class HeatMap:
     same_data: bool  # as the model was fitted on
 
     def at(self, K: int, regularization: float) -> float | None:
-        """The accuracy of a model with these parameters."""
+        """Return the accuracy of a model with these parameters; None if they were not tried."""
         if K not in self.rows or regularization not in self.regularizations:
             return None
         cell = self.rows[K][self.regularizations.index(regularization)]
@@ -34,7 +36,7 @@ class HeatMap:
 
 
 def read_search(folder: Path, fingerprint: str) -> HeatMap | None:
-    """From search.jsonl in the folder; None where there is none that can be read."""
+    """Read search.jsonl in the folder; None if there is none that can be read."""
     try:
         header, *lines = (json.loads(line) for line in (folder / "search.jsonl").read_text("utf-8").splitlines())
         settings, folds = header["settings"], dict[str, list[float]]()

@@ -13,21 +13,22 @@ from ocular.errors import ConfigError
 from ocular.web import credentials
 from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
 
-ALLOWED = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{NAME - 1}}}")
+VALID_NAME = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{NAME - 1}}}")
 TOKEN_DAYS = 365
 
 
 def add_user(
     transaction: Transaction, name: str, role: str, password: str, *, full_name: str = "", team: str = ""
 ) -> User:
+    """Add somebody who may sign in."""
     name = name.strip().casefold()
-    if not ALLOWED.fullmatch(name):
+    if not VALID_NAME.fullmatch(name):
         raise ConfigError(f"expected a name of letters, digits and . _ @ + -, got {name!r}")
     taken = ConfigError(f"expected a new name, got {name!r}, which is taken")
     if transaction.scalar(select(User.id).where(User.name == name)) is not None:
         raise taken
     user = User(name=name, password=credentials.hash_password(password))
-    describe(transaction, user, role, full_name, team)
+    update_user(transaction, user, role, full_name, team)
     transaction.add(user)
     try:
         transaction.flush()
@@ -36,19 +37,20 @@ def add_user(
     return user
 
 
-def describe(transaction: Transaction, user: User, role: str, full_name: str, team: str) -> None:
-    """Set all but the name to sign in; a team that differs from one that is there in capitals alone is that one."""
+def update_user(transaction: Transaction, user: User, role: str, full_name: str, team: str) -> None:
+    """Set everything but the name to sign in; a team that exists with other capitals keeps its spelling."""
     full_name, team = full_name.strip(), " ".join(team.split())
     if role not in set(Role):
         raise ConfigError(f"expected a role of {', '.join(Role)}, got {role!r}")
     if len(full_name) > NAME or len(team) > NAME:
         raise ConfigError(f"expected names of at most {NAME} characters, got {max(len(full_name), len(team))}")
     teams = transaction.scalars(select(User.team).where(User.name != user.name).distinct().order_by(User.team))
-    spelled = next((known for known in teams if known.casefold() == team.casefold()), team)
-    user.role, user.full_name, user.team = role, full_name or user.name, spelled
+    spelling = next((known for known in teams if known.casefold() == team.casefold()), team)
+    user.role, user.full_name, user.team = role, full_name or user.name, spelling
 
 
 def find_user(transaction: Transaction, name: str) -> User:
+    """Return the user with a name, whatever its capitals."""
     user = transaction.scalar(select(User).where(User.name == name.strip().casefold()))
     if user is None:
         raise ConfigError(f"expected the name of somebody who may sign in, got {name!r}")
@@ -56,17 +58,18 @@ def find_user(transaction: Transaction, name: str) -> User:
 
 
 def set_password(transaction: Transaction, user: User, password: str) -> None:
-    """Whoever is signed in with the old one is signed out, and tokens end: they may be in the same wrong hands."""
+    """Set a password, and end all sessions and tokens: they may be in the same wrong hands as the old one."""
     user.password = credentials.hash_password(password)
     end_sessions(transaction, user)
     transaction.execute(delete(Token).where(Token.user_id == user.id))
-    forget_failures(transaction, user)
+    delete_failures(transaction, user)
 
 
 def set_active(transaction: Transaction, user: User, active: bool) -> None:
+    """Let somebody sign in, or end their sessions and keep them out."""
     user.active = active
     if active:
-        forget_failures(transaction, user)
+        delete_failures(transaction, user)
     else:
         end_sessions(transaction, user)
 
@@ -75,12 +78,12 @@ def end_sessions(transaction: Transaction, user: User) -> None:
     transaction.execute(delete(Session).where(Session.user_id == user.id))
 
 
-def forget_failures(transaction: Transaction, user: User) -> None:
+def delete_failures(transaction: Transaction, user: User) -> None:
     transaction.execute(delete(Failure).where(Failure.name == user.name))
 
 
 def add_token(transaction: Transaction, user: User, label: str, days: int = TOKEN_DAYS) -> str:
-    """The token itself, which is not kept: it is shown this once."""
+    """Add a token and return it: it is shown this once and only its digest is stored."""
     secret = credentials.new_secret()
     transaction.add(
         Token(
@@ -92,7 +95,7 @@ def add_token(transaction: Transaction, user: User, label: str, days: int = TOKE
 
 
 def revoke_token(transaction: Transaction, number: int) -> str:
-    """Whose and what for, to be written down; "" if there is none any more."""
+    """Delete a token and return whose it was and what for; "" if it is gone already."""
     token = transaction.get(Token, number)
     if token is None:
         return ""

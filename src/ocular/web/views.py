@@ -14,17 +14,18 @@ from ocular.data.interactions import Interactions
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import Explanation, Reason
-from ocular.web.registry import Served
+from ocular.web.registry import ServedModel
 
-MATRIX_CLIENTS, MATRIX_OTHERS, MATRIX_PRODUCTS, MOST_NAMES, FEW_NAMES = 12, 4, 10, 50, 3
-HIDDEN = "a client"
+MATRIX_CLIENTS, MATRIX_OTHERS, MATRIX_PRODUCTS = 12, 4, 10
+MAX_NAMES, MAX_NAMES_IN_SENTENCE = 50, 3
+HIDDEN_NAME = "a client"
 
-Shown = NDArray[np.bool_]  # (n_users,) whose names may be read
+Readable = NDArray[np.bool_]  # (n_users,) whose names the visitor may read
 
 
 @dataclass(frozen=True)
-class Row:
-    """A client of the evidence matrix: what they bought of its products."""
+class MatrixRow:
+    """A client of the evidence matrix, and which of its products they bought."""
 
     name: str
     bought: list[bool]
@@ -33,160 +34,182 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Clients × products of a reason; the last product is the recommended one."""
+    """The clients and products of a reason; the last product is the recommended one."""
 
     products: list[str]
-    rows: list[Row]
+    rows: list[MatrixRow]
 
 
 @dataclass(frozen=True)
 class ReasonView:
+    """A reason for a recommendation, with its evidence."""
+
     pattern: int
     label: str
-    share: float  # of the case
-    owned: list[str]  # the first of them
-    n_owned: int
-    similar: list[str]  # names that may be read
-    hidden: int  # similar clients whose names may not
-    bought_by: int
-    group: int
+    share: float  # of the affinity
+    owned_products: list[str]  # the first of them
+    n_owned_products: int
+    similar_clients: list[str]  # those who bought the product, as far as their names may be read
+    n_hidden_clients: int  # similar clients whose names may not be read
+    bought_by: int  # similar clients
+    group: int  # clients of the pattern with some of the owned products, without this one
+    base_rate: float  # share of all other clients who bought the product
     matrix: Matrix | None
 
 
 @dataclass(frozen=True)
 class RecommendationView:
-    client: str
-    product: str
+    """A recommendation as a page or the API shows it."""
+
+    client: str  # the label
+    client_name: str
+    product: str  # the label
+    product_name: str
     confidence: float
     hit_rate: float | None
     hit_rate_of: int | None
-    price: float | None
+    price: float | None  # by similar clients
     price_low: float | None
     price_high: float | None
     price_text: str | None
     currency: str
-    value: float | None  # how often such come true × the usual price, as in lists; None for what the client has
+    typical_price: float | None
+    typical_quantity: float
+    value: float | None  # expected value, as in lists; None for what the client has
     owned: bool
-    why: str  # one line
+    strongest_reason: str  # one sentence
     reasons: list[ReasonView]
-    left_out: int
-    left_out_share: float
+    hidden_reasons: int
+    hidden_share: float
     rest_share: float
 
     @property
     def pattern(self) -> int | None:
+        """The number of the pattern of the strongest reason."""
         return self.reasons[0].pattern if self.reasons else None
 
     def to_dict(self) -> dict[str, Any]:
-        amounts = {name: _cents(getattr(self, name)) for name in ("price", "price_low", "price_high", "value")}
+        """Return plain values for JSON, amounts in cents."""
+        names = ("price", "price_low", "price_high", "typical_price", "value")
+        amounts = {name: _cents(getattr(self, name)) for name in names}
         return asdict(self) | amounts | {"pattern": self.pattern}
 
 
-def show_recommendation(
-    served: Served, found: Recommendation, shown: Shown, *, evidence: bool = True
+def view_recommendation(
+    served: ServedModel, recommendation: Recommendation, readable: Readable, *, evidence: bool = True
 ) -> RecommendationView:
-    """evidence: with the matrix of each reason and many names, as the page of one recommendation shows them."""
-    explanation, price, observed = found.explanation, found.price, found.observed
-    summary = explanation.summary()
-    value = None if explanation.owned else served.opportunities.value(explanation.item, found.confidence)
+    """Return the view of a recommendation; `evidence` adds the matrix of each reason and many names."""
+    explanation, price, observed = recommendation.explanation, recommendation.price, recommendation.observed
+    summary, interactions, item = explanation.summary(), explanation.interactions, explanation.item
     reasons = [
-        show_reason(served, explanation, reason, summary.affinity, shown, evidence) for reason in summary.shown_reasons
+        _view_reason(served, explanation, reason, summary.affinity, readable, evidence)
+        for reason in summary.shown_reasons
     ]
+    values = served.opportunities.expected_values
     return RecommendationView(
-        str(found.client), str(found.product), found.confidence,
-        None if observed is None else observed.rate, None if observed is None else observed.recommendations,
-        None if price is None else price.median, None if price is None else price.low,
-        None if price is None else price.high, None if price is None else price.text(),
-        explanation.interactions.currency, value, explanation.owned, _one_line(reasons), reasons, summary.n_hidden,
-        summary.hidden_share, summary.rest_share,
-    )  # fmt: skip
+        client=served.client_of(recommendation),
+        client_name=_client_name(explanation),
+        product=served.product_of(recommendation),
+        product_name=product_name(interactions.item_name(item)),
+        confidence=recommendation.confidence,
+        hit_rate=None if observed is None else observed.rate,
+        hit_rate_of=None if observed is None else observed.recommendations,
+        price=None if price is None else price.median,
+        price_low=None if price is None else price.low,
+        price_high=None if price is None else price.high,
+        price_text=None if price is None else price.text(),
+        currency=interactions.currency,
+        typical_price=float(values.prices[item]) if np.isfinite(values.prices[item]) else None,
+        typical_quantity=float(values.quantities[item]),
+        value=None if explanation.owned else values.value(item, recommendation.confidence),
+        owned=explanation.owned,
+        strongest_reason=_sentence(reasons),
+        reasons=reasons,
+        hidden_reasons=summary.n_hidden,
+        hidden_share=summary.hidden_share,
+        rest_share=summary.rest_share,
+    )
 
 
 def _cents(amount: float | None) -> float | None:
     return None if amount is None else round(amount, 2)
 
 
-def show_reason(
-    served: Served, explanation: Explanation, reason: Reason, affinity: float, shown: Shown, evidence: bool
+def _view_reason(
+    served: ServedModel, explanation: Explanation, reason: Reason, affinity: float, readable: Readable, evidence: bool
 ) -> ReasonView:
-    history = explanation.interactions
-    similar, most = np.array(reason.similar_users, dtype=np.int64), MOST_NAMES if evidence else FEW_NAMES
-    readable = similar[shown[similar]]
+    interactions, max_names = explanation.interactions, MAX_NAMES if evidence else MAX_NAMES_IN_SENTENCE
+    similar = np.array(reason.similar_users, dtype=np.int64)
+    named = similar[readable[similar]]
     return ReasonView(
-        reason.cocluster,
-        served.pattern_label(reason.cocluster),
-        reason.contribution / affinity,
-        [product_name(history.item_labels[i]) for i in reason.owned_items[:most]],
-        len(reason.owned_items),
-        [client_name(history.user_labels[u]) for u in readable[:most]],
-        len(similar) - len(readable),
-        len(similar),
-        reason.group,
-        _matrix(explanation, reason, served.patterns.get(reason.cocluster), shown) if evidence else None,
+        pattern=reason.cocluster,
+        label=served.pattern_label(reason.cocluster),
+        share=reason.contribution / affinity,
+        owned_products=[product_name(interactions.item_name(i)) for i in reason.owned_items[:max_names]],
+        n_owned_products=len(reason.owned_items),
+        similar_clients=[client_name(interactions.user_name(u)) for u in named[:max_names].tolist()],
+        n_hidden_clients=len(similar) - len(named),
+        bought_by=len(similar),
+        group=reason.group,
+        base_rate=reason.base_rate,
+        matrix=_matrix(explanation, reason, readable) if evidence else None,
     )
 
 
-def _one_line(reasons: Sequence[ReasonView]) -> str:
+def _sentence(reasons: Sequence[ReasonView]) -> str:
     if not reasons:
         return "No pattern speaks for it: this is what popularity alone gives."
-    first = reasons[0]
-    more = f" and {first.n_owned - FEW_NAMES:,} more" if first.n_owned > FEW_NAMES else ""
+    first, n_named = reasons[0], MAX_NAMES_IN_SENTENCE
+    more = f" and {first.n_owned_products - n_named:,} more" if first.n_owned_products > n_named else ""
     return (
-        f"Has {', '.join(first.owned[:FEW_NAMES])}{more}; {first.bought_by:,} of the {first.group:,} clients "
+        f"Has {', '.join(first.owned_products[:n_named])}{more}; {first.bought_by:,} of the {first.group:,} clients "
         "with a similar history also bought it."
     )
 
 
-def _matrix(explanation: Explanation, reason: Reason, pattern: CoCluster | None, shown: Shown) -> Matrix:
+def _matrix(explanation: Explanation, reason: Reason, readable: Readable) -> Matrix:
     """
-    Some of the group who bought the product, then some who did not, as many as there are rows to fill.
+    Return some of the group who bought the product, then some who did not, as many as there are rows to fill.
 
     Those with readable names come first, since a square says more with a name beside it.
     """
-    history = explanation.interactions
+    interactions = explanation.interactions
     items = [*reason.owned_items[:MATRIX_PRODUCTS], explanation.item]
-    own = Row(client_name(explanation.client), _bought(explanation.client_items, items), self=True)
-    buyers = np.array(reason.similar_users, dtype=np.int64)
-    others = _others(explanation, reason, pattern)
-    few = max(MATRIX_CLIENTS - len(buyers), min(len(others), MATRIX_OTHERS))
-    users = [*_readable_first(buyers, shown)[: MATRIX_CLIENTS - few], *_readable_first(others, shown)[:few]]
-    rows = [Row(_name(history, u, shown), _bought(history.by_user[u], items)) for u in users]
-    return Matrix([product_name(history.item_labels[i]) for i in items], [own, *rows])
+    own = MatrixRow(_client_name(explanation), _bought(explanation.client_items, items), self=True)
+    buyers, others = reason.similar_users, reason.other_users
+    n_others = max(MATRIX_CLIENTS - len(buyers), min(len(others), MATRIX_OTHERS))
+    users = [
+        *_readable_first(buyers, readable)[: MATRIX_CLIENTS - n_others],
+        *_readable_first(others, readable)[:n_others],
+    ]
+    rows = [MatrixRow(_name(interactions, u, readable), _bought(interactions.by_user[u], items)) for u in users]
+    return Matrix([product_name(interactions.item_name(i)) for i in items], [own, *rows])
 
 
-def _others(explanation: Explanation, reason: Reason, pattern: CoCluster | None) -> NDArray[np.int64]:
-    """Those of the group who did not buy the product, most purchases in common first."""
-    if pattern is None:
-        return np.empty(0, dtype=np.int64)
-    history = explanation.interactions
-    in_common = np.zeros(history.n_users, dtype=np.int64)
-    for item in reason.owned_items:
-        in_common[history.by_item[item]] += 1
-    if explanation.user is not None:
-        in_common[explanation.user] = 0
-    group = pattern.users[in_common[pattern.users] > 0]
-    if len(group) != reason.group:  # evidence that does not come from the members
-        return np.empty(0, dtype=np.int64)
-    in_common[history.by_item[explanation.item]] = 0
-    others = group[in_common[group] > 0]
-    return others[np.argsort(-in_common[others], kind="stable")]
+def _readable_first(users: Sequence[int], readable: Readable) -> list[int]:
+    rows = np.asarray(users, dtype=np.int64)  # of thousands only a few are shown
+    return [*rows[readable[rows]][:MATRIX_CLIENTS].tolist(), *rows[~readable[rows]][:MATRIX_CLIENTS].tolist()]
 
 
-def _readable_first(users: NDArray[np.int64], shown: Shown) -> list[int]:
-    return [*users[shown[users]].tolist(), *users[~shown[users]].tolist()]
-
-
-def _bought(has: NDArray[np.int32], items: Sequence[int]) -> list[bool]:
-    owned = set(has.tolist())
+def _bought(owned_items: NDArray[np.int32], items: Sequence[int]) -> list[bool]:
+    owned = set(owned_items.tolist())
     return [item in owned for item in items]
 
 
-def _name(history: Interactions, user: int, shown: Shown) -> str:
-    return client_name(history.user_labels[user]) if shown[user] else HIDDEN
+def _client_name(explanation: Explanation) -> str:
+    if explanation.user is None:
+        return "the client"
+    return client_name(explanation.interactions.user_name(explanation.user))
+
+
+def _name(interactions: Interactions, user: int, readable: Readable) -> str:
+    return client_name(interactions.user_name(user)) if readable[user] else HIDDEN_NAME
 
 
 @dataclass(frozen=True)
 class PatternView:
+    """A buying pattern as a page or the API shows it."""
+
     number: int
     label: str
     clients: int
@@ -200,12 +223,24 @@ class PatternView:
     overlaps: list[tuple[int, str]]
 
 
-def show_pattern(served: Served, pattern: CoCluster, shown: Shown, most: int = 5) -> PatternView:
-    history = served.advisor.model.interactions_
-    readable = pattern.users[shown[pattern.users]][:most]
+def view_pattern(served: ServedModel, pattern: CoCluster, readable: Readable, max_names: int = 5) -> PatternView:
+    """Return the view of a pattern with the first names of its products and clients."""
+    interactions = served.interactions
+    named = pattern.users[readable[pattern.users]][:max_names]
     return PatternView(
-        pattern.index, pattern.label, len(pattern.users), len(pattern.items), pattern.density, pattern.strength,
-        pattern.share, [product_name(history.item_labels[i]) for i in pattern.items[:most]],
-        [client_name(history.user_labels[u]) for u in readable], [str(trait) for trait in pattern.traits],
-        [(o.cocluster, served.patterns[o.cocluster].label) for o in pattern.overlaps if o.cocluster in served.patterns],
-    )  # fmt: skip
+        number=pattern.index,
+        label=pattern.label,
+        clients=len(pattern.users),
+        products=len(pattern.items),
+        density=pattern.density,
+        strength=pattern.strength,
+        share=pattern.share,
+        typical_products=[product_name(interactions.item_name(i)) for i in pattern.items[:max_names].tolist()],
+        typical_clients=[client_name(interactions.user_name(u)) for u in named.tolist()],
+        traits=[str(trait) for trait in pattern.traits],
+        overlaps=[
+            (overlap.cocluster, served.patterns[overlap.cocluster].label)
+            for overlap in pattern.overlaps
+            if overlap.cocluster in served.patterns
+        ],
+    )

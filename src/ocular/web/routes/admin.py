@@ -1,4 +1,4 @@
-"""For administrators: people, tokens and the audit log."""
+"""Pages for administrators: people, tokens and the audit log."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from sqlalchemy import func, select
 from ocular.errors import ConfigError
 from ocular.web import audit as log
 from ocular.web import users
-from ocular.web.audit import Wanted, audit
+from ocular.web.audit import AuditFilter, audit
 from ocular.web.auth import Visitor
 from ocular.web.csv_export import download
+from ocular.web.dependencies import Admin, CurrentServices, GenuineForm
 from ocular.web.errors import RefusedError
-from ocular.web.services import Admin, App, Application, Genuine
+from ocular.web.services import Services
 from ocular.web.tables import LABEL, AuditEntry, Role, Session, Token, User, now
 from ocular.web.templating import render
 
 router = APIRouter(prefix="/admin")
-PAGE = 100
-MOST_DAYS = 3650
+PAGE_LENGTH = 100
+MAX_TOKEN_DAYS = 3650
 
 
 @router.get("")
-def overview(request: Request, app: App, visitor: Admin) -> Response:
-    return _overview(request, app, visitor)
+def overview(request: Request, services: CurrentServices, visitor: Admin) -> Response:
+    return _overview(request, services, visitor)
 
 
 def _overview(
     request: Request,
-    app: Application,
+    services: Services,
     visitor: Visitor,
     *,
     token: str | None = None,
@@ -41,8 +42,8 @@ def _overview(
     typed: dict[str, str] | None = None,
     line: str | None = None,
 ) -> Response:
-    """token: one that has just been made; form, typed and line: what was wrong in which form."""
-    with app.database.reading() as transaction:
+    """Show people and tokens; `token` is new, and `line` says what is wrong in `form`, where `typed` was entered."""
+    with services.database.reading() as transaction:
         sessions = select(func.count()).where(Session.user_id == User.id).scalar_subquery()
         values: dict[str, Any] = {
             "users": transaction.execute(select(User, sessions).order_by(User.name)).all(),
@@ -56,10 +57,10 @@ def _overview(
     return render(request, "admin.html", values, status_code=200 if line is None else 400)
 
 
-@router.post("/users", dependencies=[Genuine])
+@router.post("/users", dependencies=[GenuineForm])
 def add_user(
     request: Request,
-    app: App,
+    services: CurrentServices,
     visitor: Admin,
     name: Annotated[str, Form()] = "",
     role: Annotated[str, Form()] = "",
@@ -68,19 +69,19 @@ def add_user(
     team: Annotated[str, Form()] = "",
 ) -> Response:
     try:
-        with app.database.writing() as transaction:
+        with services.database.writing() as transaction:
             user = users.add_user(transaction, name, role, password, full_name=full_name, team=team)
             audit(transaction, visitor.user.name, "user added", f"{user.name} ({role})", visitor.address)
     except ConfigError as error:
         typed = {"name": name, "role": role, "full_name": full_name, "team": team}
-        return _overview(request, app, visitor, form="add", typed=typed, line=str(error))
+        return _overview(request, services, visitor, form="add", typed=typed, line=str(error))
     return RedirectResponse("/admin", 303)
 
 
-@router.post("/users/edit", dependencies=[Genuine])
+@router.post("/users/edit", dependencies=[GenuineForm])
 def edit_user(
     request: Request,
-    app: App,
+    services: CurrentServices,
     visitor: Admin,
     name: Annotated[str, Form()],
     role: Annotated[str, Form()] = "",
@@ -88,117 +89,128 @@ def edit_user(
     team: Annotated[str, Form()] = "",
 ) -> Response:
     try:
-        with app.database.writing() as transaction:
+        with services.database.writing() as transaction:
             user = users.find_user(transaction, name)
             if user.id == visitor.user.id and role != Role.ADMIN:
                 raise ConfigError("nobody can take the role from themselves; ask another administrator")
             before = f"{user.role}, {user.team!r}, {user.full_name!r}"
-            users.describe(transaction, user, role, full_name, team)
-            told = f"{user.name}: {before} → {user.role}, {user.team!r}, {user.full_name!r}"
-            audit(transaction, visitor.user.name, "user changed", told, visitor.address)
+            users.update_user(transaction, user, role, full_name, team)
+            change = f"{user.name}: {before} → {user.role}, {user.team!r}, {user.full_name!r}"
+            audit(transaction, visitor.user.name, "user changed", change, visitor.address)
     except ConfigError as error:
         typed = {"name": name, "role": role, "full_name": full_name, "team": team}
-        return _overview(request, app, visitor, form=f"edit {name}", typed=typed, line=str(error))
-    app.forget_assignments()  # with which teams are remembered
+        return _overview(request, services, visitor, form=f"edit {name}", typed=typed, line=str(error))
+    services.assignments.invalidate()  # it holds the teams too
     return RedirectResponse("/admin", 303)
 
 
-@router.post("/users/password", dependencies=[Genuine])
+@router.post("/users/password", dependencies=[GenuineForm])
 def set_password(
-    request: Request, app: App, visitor: Admin, name: Annotated[str, Form()], password: Annotated[str, Form()] = ""
+    request: Request,
+    services: CurrentServices,
+    visitor: Admin,
+    name: Annotated[str, Form()],
+    password: Annotated[str, Form()] = "",
 ) -> Response:
     try:
-        with app.database.writing() as transaction:
+        with services.database.writing() as transaction:
             user = users.find_user(transaction, name)
             users.set_password(transaction, user, password)
             audit(transaction, visitor.user.name, "password set", user.name, visitor.address)
     except ConfigError as error:
-        return _overview(request, app, visitor, form=f"password {name}", line=str(error))
+        return _overview(request, services, visitor, form=f"password {name}", line=str(error))
     return RedirectResponse("/admin", 303)
 
 
-@router.post("/users/active", dependencies=[Genuine])
-def set_active(app: App, visitor: Admin, name: Annotated[str, Form()], active: Annotated[bool, Form()]) -> Response:
+@router.post("/users/active", dependencies=[GenuineForm])
+def set_active(
+    services: CurrentServices, visitor: Admin, name: Annotated[str, Form()], active: Annotated[bool, Form()]
+) -> Response:
     if name.strip().casefold() == visitor.user.name:
         raise RefusedError("nobody can lock themselves out; ask another administrator")
-    with app.database.writing() as transaction:
+    with services.database.writing() as transaction:
         users.set_active(transaction, users.find_user(transaction, name), active)
         audit(transaction, visitor.user.name, "user activated" if active else "user locked", name, visitor.address)
     return RedirectResponse("/admin", 303)
 
 
-@router.post("/users/sign-out", dependencies=[Genuine])
-def end_sessions(app: App, visitor: Admin, name: Annotated[str, Form()]) -> Response:
-    with app.database.writing() as transaction:
+@router.post("/users/sign-out", dependencies=[GenuineForm])
+def end_sessions(services: CurrentServices, visitor: Admin, name: Annotated[str, Form()]) -> Response:
+    with services.database.writing() as transaction:
         users.end_sessions(transaction, users.find_user(transaction, name))
         audit(transaction, visitor.user.name, "sessions ended", name, visitor.address)
     return RedirectResponse("/admin", 303)
 
 
-@router.post("/tokens", dependencies=[Genuine])
+@router.post("/tokens", dependencies=[GenuineForm])
 def add_token(
     request: Request,
-    app: App,
+    services: CurrentServices,
     visitor: Admin,
     name: Annotated[str, Form()],
     label: Annotated[str, Form()] = "",
-    days: Annotated[int, Form(ge=1, le=MOST_DAYS)] = users.TOKEN_DAYS,
+    days: Annotated[int, Form(ge=1, le=MAX_TOKEN_DAYS)] = users.TOKEN_DAYS,
 ) -> Response:
-    with app.database.writing() as transaction:
+    with services.database.writing() as transaction:
         user = users.find_user(transaction, name)
         secret = users.add_token(transaction, user, label, days)
         audit(transaction, visitor.user.name, "token made", f"{user.name}: {label} ({days} days)", visitor.address)
-    return _overview(request, app, visitor, token=secret)
+    return _overview(request, services, visitor, token=secret)
 
 
-@router.post("/tokens/revoke", dependencies=[Genuine])
-def revoke_token(app: App, visitor: Admin, number: Annotated[int, Form(ge=1, le=2**31 - 1)]) -> Response:
-    with app.database.writing() as transaction:
+@router.post("/tokens/revoke", dependencies=[GenuineForm])
+def revoke_token(
+    services: CurrentServices, visitor: Admin, number: Annotated[int, Form(ge=1, le=2**31 - 1)]
+) -> Response:
+    with services.database.writing() as transaction:
         revoked = users.revoke_token(transaction, number)
         audit(transaction, visitor.user.name, "token revoked", revoked or f"number {number}", visitor.address)
     return RedirectResponse("/admin", 303)
 
 
-def wanted_entries(
+def audit_filter(
     name: Annotated[str, Query(max_length=LABEL)] = "",
     action: Annotated[str, Query(max_length=LABEL)] = "",
     since: Annotated[str, Query(max_length=20)] = "",
     until: Annotated[str, Query(max_length=20)] = "",
-) -> Wanted:
-    return Wanted(name, action, _day(since), _day(until))
+) -> AuditFilter:
+    return AuditFilter(name, action, _day(since), _day(until))
 
 
 def _day(text: str) -> date | None:
-    """Forms send nothing for a field that is left empty."""
+    """Return the day of a field; None where it is left empty."""
     try:
         return date.fromisoformat(text.strip()) if text.strip() else None
     except ValueError:
         raise RefusedError(f"expected a day such as 2025-01-31, got {text!r}") from None
 
 
-WantedEntries = Annotated[Wanted, Depends(wanted_entries)]
+SelectedEntries = Annotated[AuditFilter, Depends(audit_filter)]
 
 
 @router.get("/audit")
 def audit_log(
     request: Request,
-    app: App,
+    services: CurrentServices,
     visitor: Admin,
-    wanted: WantedEntries,
+    selection: SelectedEntries,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    chosen = wanted.entries().order_by(AuditEntry.id.desc())
-    with app.database.reading() as transaction:
-        entries = list(transaction.scalars(chosen.offset((page - 1) * PAGE).limit(PAGE + 1)))
-    filters = {"name": wanted.name, "action": wanted.action, "since": wanted.since or "", "until": wanted.until or ""}
+    query = selection.query().order_by(AuditEntry.id.desc())
+    with services.database.reading() as transaction:
+        entries = list(transaction.scalars(query.offset((page - 1) * PAGE_LENGTH).limit(PAGE_LENGTH + 1)))
+    filters = {
+        "name": selection.name, "action": selection.action, "since": selection.since or "",
+        "until": selection.until or "",
+    }  # fmt: skip
     values = {
-        "visitor": visitor, "entries": entries[:PAGE], "more": len(entries) > PAGE, "page": page,
+        "visitor": visitor, "entries": entries[:PAGE_LENGTH], "more": len(entries) > PAGE_LENGTH, "page": page,
         "query": urlencode(filters),
     }  # fmt: skip
     return render(request, "audit.html", values | filters)
 
 
 @router.get("/audit.csv")
-def export_audit(app: App, visitor: Admin, wanted: WantedEntries) -> Response:
-    app.log_view(visitor, "audit exported", "")
-    return download("audit.csv", log.COLUMNS, log.export_rows(app.database, wanted))
+def export_audit(services: CurrentServices, visitor: Admin, selection: SelectedEntries) -> Response:
+    services.view_log.write(visitor.user.name, "audit exported", "", visitor.address)
+    return download("audit.csv", log.COLUMNS, log.export_rows(services.database, selection))

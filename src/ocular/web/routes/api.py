@@ -1,4 +1,4 @@
-"""The same for programs, such as a customer relationship management: JSON, with a token."""
+"""The same for programs, such as a system that manages customers: JSON, with a token."""
 
 from __future__ import annotations
 
@@ -9,89 +9,98 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
 
 from ocular.advisor import Recommendation
+from ocular.feedback import Status
 from ocular.web import feedback
+from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, LeaderProgram
 from ocular.web.errors import NotFoundError
-from ocular.web.feedback_seal import MOST
+from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
 from ocular.web.opportunities import Order
-from ocular.web.registry import Served
-from ocular.web.routes.clients import MOST_ALSO, record, sealed
-from ocular.web.services import AnyProgram, App, LeaderProgram, Model, find_product
-from ocular.web.tables import LABEL, NOTE, Feedback, Verdict
-from ocular.web.views import PatternView, ReasonView, Shown, show_pattern, show_recommendation
+from ocular.web.registry import ServedModel
+from ocular.web.routes.recommendations import MAX_SUPPOSED
+from ocular.web.tables import LABEL, NOTE, Feedback
+from ocular.web.views import PatternView, Readable, ReasonView, view_pattern, view_recommendation
 
-# only so that the document says how to sign in; the token itself is looked at in access.py
+# only so that the OpenAPI document says how to sign in; the token itself is checked in dependencies.py
 router = APIRouter(tags=["ocular"], dependencies=[Depends(HTTPBearer(auto_error=False))])
 Client = Annotated[str, Query(max_length=LABEL, description="Name of a client, exactly as in the purchases.")]
 Product = Annotated[str, Query(max_length=LABEL, description="Name of a product, exactly as in the purchases.")]
+VALUE = "Expected value: chance to buy × typical price × typical quantity"
 
 
-class Refused(BaseModel):
-    error: str = Field(description="One line: what was expected, what came, what to do.")
+class ErrorAnswer(BaseModel):
+    error: str = Field(description="One line: what was expected, what was given, what to do.")
 
 
-class Told(BaseModel):
+class RecommendationAnswer(BaseModel):
     """A product for a client, with what a person needs to decide whether to call."""
 
-    client: str
-    product: str
+    client: str = Field(description="Name of the client, exactly as in the purchases.")
+    client_name: str = Field(description="Name of the client for people to read.")
+    product: str = Field(description="Name of the product, exactly as in the purchases.")
+    product_name: str = Field(description="Name of the product for people to read.")
     confidence: float = Field(description="The model's probability that the client buys it, 0 to 1.")
-    hit_rate: float | None = Field(description="Share of recommendations like this one that came true in a check.")
+    hit_rate: float | None = Field(description="Share of recommendations like this one that were bought in a check.")
     hit_rate_of: int | None = Field(description="Number of recommendations that the hit rate rests on.")
     price: float | None = Field(description="Median of what similar clients paid.")
     price_low: float | None = Field(description="Eight in ten paid this or more …")
     price_high: float | None = Field(description="… and this or less.")
     price_text: str | None = Field(description="The price in one sentence.")
     currency: str = Field(description='Of all amounts; "" where it is not known.')
-    value: float | None = Field(description="How often such come true × the usual price; null for what is owned.")
+    typical_price: float | None = Field(description="Median of what all buyers paid for a unit.")
+    typical_quantity: float = Field(description="Median quantity of an order; 1 where it is not known.")
+    value: float | None = Field(description=f"{VALUE}; null for what is owned.")
     owned: bool = Field(description="The client has the product already.")
-    why: str = Field(description="The strongest reason in one line.")
+    strongest_reason: str = Field(description="The strongest reason in one sentence.")
     reasons: list[ReasonView] = Field(description="Strongest first.")
-    left_out: int = Field(description="Number of weaker reasons.")
-    left_out_share: float = Field(description="Their share of the case.")
-    rest_share: float = Field(description="Share of the case that popularity makes.")
-    pattern: int | None = Field(description="Number of the pattern that speaks for it most.")
-    standing: Verdict | None = Field(description="The latest word on it; null if nobody has said one.")
-    shown: str = Field(description="To be given back with feedback, which then counts for this very recommendation.")
+    hidden_reasons: int = Field(description="Number of weaker reasons that are not listed.")
+    hidden_share: float = Field(description="Their share of the affinity.")
+    rest_share: float = Field(description="Share of the affinity that comes from popularity.")
+    pattern: int | None = Field(description="Number of the pattern of the strongest reason.")
+    status: Status | None = Field(description="The latest status; null if nobody has given feedback.")
+    seal: str = Field(description="To be given back with feedback, which then counts for this very recommendation.")
 
 
-class ClientLine(BaseModel):
-    client: str
+class ClientEntry(BaseModel):
+    client: str = Field(description="Name of the client, exactly as in the purchases.")
+    client_name: str = Field(description="Name of the client for people to read.")
     product: str | None = Field(description="The best open recommendation; null if all are decided.")
+    product_name: str | None = Field(description="Name of the product for people to read.")
     confidence: float | None
-    value: float | None = Field(description="How often such come true × the usual price.")
+    value: float | None = Field(description=f"{VALUE}.")
     open: int = Field(description="Number of open recommendations among the best five.")
 
 
-class Clients(BaseModel):
-    total: int = Field(description="Number of clients that fit.")
+class ClientPage(BaseModel):
+    total: int = Field(description="Number of clients that match.")
     page: int
     pages: int
     currency: str
-    clients: list[ClientLine]
+    clients: list[ClientEntry]
 
 
-class Judgement(BaseModel):
+class FeedbackRequest(BaseModel):
     client: str = Field(max_length=LABEL, description="Name of the client.")
     product: str = Field(max_length=LABEL, description="Name of the product.")
-    verdict: Verdict
-    reason: str = Field("", max_length=LABEL, description="Why, in short.")
+    status: Status
+    reason: str = Field("", max_length=LABEL, description="Why, in a few words.")
     note: str = Field("", max_length=NOTE)
-    shown: str = Field("", max_length=MOST, description="As the recommendation came with; may be left out.")
+    seal: str = Field("", max_length=MAX_SEAL, description="As the recommendation came with; may be left out.")
 
 
-class Kept(BaseModel):
+class SavedFeedback(BaseModel):
     id: int
 
 
-class Said(BaseModel):
+class FeedbackEntry(BaseModel):
     id: int = Field(description="The highest one is `after` of the next request.")
     at: str = Field(description="Time in UTC.")
     client: str
     product: str
-    verdict: Verdict
+    status: Status
     reason: str
     note: str
-    seller: str = Field(description="Who said it.")
+    seller: str = Field(description="Who gave it.")
     team: str
     model: str = Field(description="Version of the model that recommended it.")
     confidence: float
@@ -100,9 +109,9 @@ class Said(BaseModel):
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refused, "description": why}
-    for status, why in {
-        400: "The request can not be read.",
+    status: {"model": ErrorAnswer, "description": description}
+    for status, description in {
+        400: "The request cannot be read.",
         401: "The token is missing, wrong, expired or revoked.",
         403: "Not for the role of the token.",
         404: "No such client among yours, product or pattern.",
@@ -117,116 +126,126 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 @router.get("/clients", responses=REFUSALS)
 def clients(
-    app: App,
-    served: Model,
+    services: CurrentServices,
+    served: CurrentModel,
     visitor: AnyProgram,
     search: Annotated[str, Query(max_length=LABEL, description="Words of the name, in any order.")] = "",
     order: Annotated[Order, Query(description="What comes first.")] = Order.VALUE,
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Beyond the end it is the last one.")] = 1,
     size: Annotated[int, Query(ge=1, le=500, description="Clients on a page.")] = 100,
-) -> Clients:
-    """The clients that the token may see, with the best open recommendation of each."""
-    history = served.advisor.model.interactions_
-    seen, closed = app.clients_of(served, visitor), feedback.closed_pairs(app.database, history, visitor)
-    with app.computing:
-        found = served.opportunities.page(seen, closed, search=search, order=order, number=page, length=size)
-    lines = [
-        ClientLine(
-            client=str(history.user_labels[account.client]), product=account.product,
-            confidence=account.confidence if account.product else None,
-            value=None if account.value is None else round(account.value, 2), open=account.open,
+) -> ClientPage:
+    """Return the clients that the token may see, with the best open recommendation of each."""
+    visible = services.visibility.clients_of(served, visitor)
+    closed = feedback.closed_pairs(services.database, served.interactions, visitor)
+    with services.computing:
+        listed = served.opportunities.page(visible, closed, search=search, order=order, number=page, length=size)
+    entries = [
+        ClientEntry(
+            client=client.client, client_name=client.name, product=client.product, product_name=client.product_name,
+            confidence=client.confidence if client.product else None,
+            value=None if client.value is None else round(client.value, 2), open=client.n_open,
         )
-        for account in found.accounts
+        for client in listed.clients
     ]  # fmt: skip
-    return Clients(
-        total=found.total,
-        page=found.number,
-        pages=found.pages,
-        currency=served.advisor.model.interactions_.currency,
-        clients=lines,
+    return ClientPage(
+        total=listed.total,
+        page=listed.number,
+        pages=listed.n_pages,
+        currency=served.interactions.currency,
+        clients=entries,
     )
 
 
 @router.get("/recommendations", responses=REFUSALS)
 def recommendations(
-    app: App,
-    served: Model,
+    services: CurrentServices,
+    served: CurrentModel,
     visitor: AnyProgram,
     client: Client,
     n: Annotated[int, Query(ge=1, le=100, description="How many.")] = 5,
-) -> list[Told]:
-    """The best products for a client, with confidence, hit rate, price and the reasons; decided ones too."""
-    app.find_client(served, visitor, client)
-    standing, shown, key = feedback.standing(app.database, client), app.names_shown(served, visitor), app.key
-    app.log_view(visitor, "client read", client)
-    with app.computing:
-        return [_told(key, served, found, shown, standing) for found in served.advisor.recommend(client, n)]
+) -> list[RecommendationAnswer]:
+    """Return the best products for a client, with confidence, hit rate, price and the reasons; decided ones too."""
+    services.visibility.find_client(served, visitor, client)
+    latest, key = feedback.latest_by_product(services.database, client), services.signing_key
+    readable = services.visibility.readable_names(served, visitor)
+    services.view_log.write(visitor.user.name, "client read", client, visitor.address)
+    with services.computing:
+        best = served.advisor.recommend(client, n)
+        return [_answer(key, served, recommendation, readable, latest) for recommendation in best]
 
 
 @router.get("/explanation", responses=REFUSALS)
 def explanation(
-    app: App,
-    served: Model,
+    services: CurrentServices,
+    served: CurrentModel,
     visitor: AnyProgram,
     client: Client,
     product: Product,
-    also: Annotated[list[str] | None, Query(max_length=MOST_ALSO, description="Products to take as bought.")] = None,
-) -> Told:
-    """The case for one product."""
-    app.find_client(served, visitor, client)
-    for name in (product, *(also or [])):
-        find_product(served, name)
-    standing, shown, key = feedback.standing(app.database, client), app.names_shown(served, visitor), app.key
-    app.log_view(visitor, "recommendation read", f"{client} · {product}")
-    with app.computing:
-        return _told(key, served, served.advisor.explain(client, product, also=also or []), shown, standing)
+    also: Annotated[list[str] | None, Query(max_length=MAX_SUPPOSED, description="Products to take as bought.")] = None,
+) -> RecommendationAnswer:
+    """Return the reasons for one product, whether it would be recommended or not."""
+    services.visibility.find_client(served, visitor, client)
+    for label in (product, *(also or [])):
+        served.find_product(label)
+    latest, key = feedback.latest_by_product(services.database, client), services.signing_key
+    readable = services.visibility.readable_names(served, visitor)
+    services.view_log.write(visitor.user.name, "recommendation read", f"{client} · {product}", visitor.address)
+    with services.computing:
+        return _answer(key, served, served.advisor.explain(client, product, also=also or []), readable, latest)
 
 
-def _told(key: str, served: Served, found: Recommendation, shown: Shown, standing: dict[str, Feedback]) -> Told:
-    view = show_recommendation(served, found, shown)
-    said = standing.get(view.product)
-    return Told(
-        **view.to_dict(), standing=None if said is None else Verdict(said.verdict), shown=sealed(key, served, found)
+def _answer(
+    key: str, served: ServedModel, recommendation: Recommendation, readable: Readable, latest: dict[str, Feedback]
+) -> RecommendationAnswer:
+    view = view_recommendation(served, recommendation, readable)
+    entry = latest.get(view.product)
+    return RecommendationAnswer(
+        **view.to_dict(),
+        status=None if entry is None else Status(entry.status),
+        seal=seal_recommendation(key, served, recommendation),
     )
 
 
 @router.get("/patterns", responses=REFUSALS)
-def patterns(app: App, served: Model, visitor: AnyProgram) -> list[PatternView]:
-    """All buying patterns."""
-    shown = app.names_shown(served, visitor)
-    with app.computing:
-        return [show_pattern(served, pattern, shown) for pattern in served.patterns.values()]
+def patterns(services: CurrentServices, served: CurrentModel, visitor: AnyProgram) -> list[PatternView]:
+    """Return all buying patterns."""
+    readable = services.visibility.readable_names(served, visitor)
+    with services.computing:
+        return [view_pattern(served, pattern, readable) for pattern in served.patterns.values()]
 
 
 @router.get("/patterns/{number}", responses=REFUSALS)
 def pattern(
-    app: App, served: Model, visitor: AnyProgram, number: Annotated[int, Path(description="Of the pattern.")]
+    services: CurrentServices,
+    served: CurrentModel,
+    visitor: AnyProgram,
+    number: Annotated[int, Path(description="Of the pattern.")],
 ) -> PatternView:
-    """One buying pattern, with up to a hundred products and clients."""
-    found = served.patterns.get(number)
-    if found is None:
+    """Return one buying pattern, with up to a hundred products and clients."""
+    cocluster = served.patterns.get(number)
+    if cocluster is None:
         raise NotFoundError("there is no such pattern")
-    return show_pattern(served, found, app.names_shown(served, visitor), most=100)
+    return view_pattern(served, cocluster, services.visibility.readable_names(served, visitor), max_names=100)
 
 
 @router.post("/feedback", status_code=201, responses=REFUSALS)
-def give_feedback(app: App, served: Model, visitor: AnyProgram, given: Judgement, answer: Response) -> Kept:
-    """What became of a recommendation. It is kept when the answer arrives."""
+def give_feedback(
+    services: CurrentServices, served: CurrentModel, visitor: AnyProgram, given: FeedbackRequest, answer: Response
+) -> SavedFeedback:
+    """Store what became of a recommendation. It is stored when the answer arrives."""
     answer.headers["cache-control"] = "no-store"
-    return Kept(
-        id=record(
-            app, served, visitor, given.client, given.product, given.verdict, given.reason, given.note, given.shown
-        )
-    )
+    new = NewFeedback(given.client, given.product, given.status, given.reason, given.note)
+    return SavedFeedback(id=feedback.record(services, served, visitor, new, given.seal))
 
 
 @router.get("/feedback", responses=REFUSALS)
 def all_feedback(
-    app: App,
+    services: CurrentServices,
     visitor: LeaderProgram,
-    after: Annotated[int, Query(ge=0, le=2**31 - 1, description="What was kept after this number.")] = 0,
+    after: Annotated[int, Query(ge=0, le=2**31 - 1, description="What was stored after this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000, description="How many at most.")] = 1000,
-) -> list[Said]:
-    """What was said of recommendations, oldest first: accepted and rejected ones for the next evaluation."""
-    app.log_view(visitor, "feedback read", f"after {after}")
-    return [Said.model_validate(row) for row in feedback.export_rows(app.database, visitor, after=after, limit=limit)]
+) -> list[FeedbackEntry]:
+    """Return all feedback, oldest first: accepted and rejected recommendations for the next evaluation."""
+    services.view_log.write(visitor.user.name, "feedback read", f"after {after}", visitor.address)
+    rows = feedback.export_rows(services.database, visitor, after=after, limit=limit)
+    return [FeedbackEntry.model_validate(row) for row in rows]

@@ -1,4 +1,4 @@
-"""For machines that watch over the application: answered without the threads that pages need."""
+"""Answers for monitoring, given without the threads that pages need."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from anyio import CapacityLimiter, fail_after, to_thread
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from ocular.web.dependencies import CurrentModel, CurrentServices
 from ocular.web.errors import UnavailableError
-from ocular.web.services import App, Model
 
 router = APIRouter()
-PATIENCE = 3.0  # seconds
+TIMEOUT = 3.0  # seconds
 _threads = CapacityLimiter(2)
 
 
@@ -20,11 +20,11 @@ async def alive() -> dict[str, str]:
 
 
 @router.get("/readyz")
-async def ready(app: App, served: Model) -> dict[str, str]:
-    """A model is served and the database answers; 503 otherwise."""
+async def ready(services: CurrentServices, served: CurrentModel) -> dict[str, str]:
+    """Return the model's version if the database answers; 503 otherwise."""
     try:
-        with fail_after(PATIENCE):
-            await to_thread.run_sync(app.database.check, limiter=_threads, abandon_on_cancel=True)
+        with fail_after(TIMEOUT):
+            await to_thread.run_sync(services.database.check, limiter=_threads, abandon_on_cancel=True)
     except TimeoutError:
         raise UnavailableError("the database does not answer") from None
     return {"status": "ready", "model": served.version}

@@ -1,4 +1,4 @@
-"""One's own account: who one is here, and another password."""
+"""The page of the visitor: name, role, team and a new password."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ocular.errors import ConfigError
 from ocular.web import users
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
+from ocular.web.dependencies import AnyVisitor, CurrentServices, GenuineForm
 from ocular.web.errors import TooManyError
-from ocular.web.services import AnyVisitor, App, Genuine
 from ocular.web.templating import render
 
 router = APIRouter()
@@ -27,19 +27,19 @@ def _account(request: Request, visitor: Visitor, line: str | None = None, status
     return render(request, "profile.html", {"visitor": visitor, "line": line}, status_code=status)
 
 
-@router.post("/account/password", dependencies=[Genuine])
+@router.post("/account/password", dependencies=[GenuineForm])
 def set_password(
     request: Request,
-    app: App,
+    services: CurrentServices,
     visitor: AnyVisitor,
     old: Annotated[str, Form(max_length=1000)] = "",
     new: Annotated[str, Form(max_length=1000)] = "",
 ) -> Response:
-    """All sessions end, this one too: whoever knows the new password signs in with it."""
+    """Set a new password; all sessions end, this one too."""
     try:
-        if app.gate.check(visitor.user.name, old, visitor.address) is None:
+        if services.authenticator.check_password(visitor.user.name, old, visitor.address) is None:
             return _account(request, visitor, "The old password is not right.", 400)
-        with app.database.writing() as transaction:
+        with services.database.writing() as transaction:
             users.set_password(transaction, users.find_user(transaction, visitor.user.name), new)
             audit(transaction, visitor.user.name, "password changed", visitor.user.name, visitor.address)
     except (ConfigError, TooManyError) as error:

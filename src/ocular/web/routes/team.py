@@ -1,4 +1,4 @@
-"""For managers: who has which clients, and what became of recommendations."""
+"""Pages for managers: who has which clients, and what became of recommendations."""
 
 from __future__ import annotations
 
@@ -9,92 +9,100 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 from sqlalchemy import func, select
 
+from ocular.feedback import Status
 from ocular.web import assignments, feedback
-from ocular.web.assignments import MOST_ERRORS, decoded, keep_assignments, read_assignments
+from ocular.web.assignments import MAX_ERRORS, decode, read_assignments, save_assignments
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
 from ocular.web.csv_export import download
 from ocular.web.database import lock
+from ocular.web.dependencies import CurrentModel, CurrentServices, GenuineForm, Leader
 from ocular.web.errors import ConflictError
 from ocular.web.middleware import UPLOAD
-from ocular.web.services import App, Application, Genuine, Leader, Model
-from ocular.web.tables import LABEL, Assignment, Role, User, Verdict
+from ocular.web.outcomes import outcomes_by_owner, outcomes_by_pattern, total_outcomes
+from ocular.web.services import Services
+from ocular.web.tables import LABEL, Assignment, User
 from ocular.web.templating import render
+from ocular.web.visibility import overseen_sellers
 
 router = APIRouter()
-LATEST = 50
+MAX_LATEST = 50
 
 
 @router.get("/team")
-def team(request: Request, app: App, served: Model, visitor: Leader) -> Response:
-    by_pattern, by_owner = feedback.by_pattern(app.database, visitor), feedback.by_owner(app.database, visitor)
-    taken = app.assignments(served).of_user.values()
+def team(request: Request, services: CurrentServices, served: CurrentModel, visitor: Leader) -> Response:
+    """Show what became of the team's recommendations, and the sellers with their clients."""
+    by_pattern = outcomes_by_pattern(services.database, visitor)
+    by_owner = outcomes_by_owner(services.database, visitor)
+    rows = feedback.latest_feedback(services.database, visitor, MAX_LATEST)
     values = {
-        "visitor": visitor, "funnel": feedback.added(found.funnel for found in by_pattern), "verdicts": list(Verdict),
-        "by_pattern": by_pattern, "rows": feedback.latest(app.database, visitor, LATEST),
+        "visitor": visitor, "outcomes": total_outcomes(part.outcomes for part in by_pattern),
+        "statuses": list(Status), "by_pattern": by_pattern,
+        "latest": [(row, served.client_name(row.client), served.product_name(row.product)) for row in rows],
         "sellers": [
-            (user, count, by_owner.get(user.id, feedback.added([]))) for user, count in _sellers(app, visitor)
+            (user, n_clients, by_owner.get(user.id, total_outcomes([])))
+            for user, n_clients in _sellers(services, visitor)
         ],
-        "free": served.advisor.model.interactions_.n_users - sum(len(clients) for clients in taken),
+        "n_unassigned": served.interactions.n_users - len(services.assignments.read(served).all_clients()),
     }  # fmt: skip
     return render(request, "team.html", values)
 
 
-def _sellers(app: Application, visitor: Visitor) -> list[tuple[User, int]]:
-    """With the number of their clients."""
-    counted = select(User, func.count(Assignment.client)).outerjoin(Assignment, Assignment.user_id == User.id)
-    counted = counted.where(User.role == Role.SELLER).group_by(User.id).order_by(User.name)
-    with app.database.reading() as transaction:
-        found = transaction.execute(counted).all()
-    return [(u, count) for u, count in found if visitor.role is Role.ADMIN or visitor.in_team(u.id, u.team)]
+def _sellers(services: Services, visitor: Visitor) -> list[tuple[User, int]]:
+    """Return the sellers of the visitor with the number of their clients."""
+    with services.database.reading() as transaction:
+        query = select(Assignment.user_id, func.count()).group_by(Assignment.user_id)
+        n_clients = dict(transaction.execute(query).all())
+        return [(user, n_clients.get(user.id, 0)) for user in overseen_sellers(transaction, visitor)]
 
 
-@router.post(UPLOAD, dependencies=[Genuine])
-def look(app: App, served: Model, visitor: Leader, file: UploadFile) -> Response:
+@router.post(UPLOAD, dependencies=[GenuineForm])
+def upload_assignments(services: CurrentServices, served: CurrentModel, visitor: Leader, file: UploadFile) -> Response:
     content = file.file.read()
-    with app.database.reading() as transaction, app.computing:
-        found, _ = read_assignments(decoded(content), served.advisor.model.interactions_, transaction, visitor)
-    app.uploads.keep(visitor.user.id, (file.filename or "")[:LABEL], b"" if found.n_errors else content, found)
+    with services.database.reading() as transaction, services.computing:
+        preview, _ = read_assignments(decode(content), served.interactions, transaction, visitor)
+    name = (file.filename or "")[:LABEL]
+    services.uploads.store(visitor.user.id, name, b"" if preview.n_errors else content, preview)
     return RedirectResponse("/team/assignments", 303)
 
 
 @router.get("/team/assignments")
-def preview(request: Request, app: App, visitor: Leader) -> Response:
-    kept = app.uploads.find(visitor.user.id)
-    if kept.done:
+def show_preview(request: Request, services: CurrentServices, visitor: Leader) -> Response:
+    upload = services.uploads.find(visitor.user.id)
+    if upload.done:
         return RedirectResponse("/team", 303)
-    values = {"visitor": visitor, "preview": kept.preview, "key": kept.key, "most": MOST_ERRORS}
-    return render(request, "assignments.html", values, status_code=422 if kept.preview.n_errors else 200)
+    values = {"visitor": visitor, "preview": upload.preview, "key": upload.key, "max_errors": MAX_ERRORS}
+    return render(request, "assignments.html", values, status_code=422 if upload.preview.n_errors else 200)
 
 
-@router.post("/team/assignments", dependencies=[Genuine])
-def assign(app: App, served: Model, visitor: Leader, key: Annotated[str, Form()]) -> Response:
-    """All of the file or nothing; it is read again, since things may have changed after the preview."""
-    kept = app.uploads.find(visitor.user.id, key)
-    content = kept.content
-    if kept.done or kept.preview.n_errors:
+@router.post("/team/assignments", dependencies=[GenuineForm])
+def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key: Annotated[str, Form()]) -> Response:
+    """Store all of the file or nothing; it is read again, since assignments may have changed after the preview."""
+    upload = services.uploads.find(visitor.user.id, key)
+    content = upload.content
+    if upload.done or upload.preview.n_errors:
         return RedirectResponse("/team/assignments", 303)
-    with app.database.writing() as transaction:
+    with services.database.writing() as transaction:
         lock(transaction, Assignment)
-        found, changes = read_assignments(decoded(content), served.advisor.model.interactions_, transaction, visitor)
-        if found.errors:
-            raise ConflictError(f"nothing was changed: {found.errors[0]}")
-        keep_assignments(changes, transaction)
-        told = f"{found.new} new, {found.changed} changed, {found.freed} freed"
-        told += f"; {kept.name}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:16]}"
-        audit(transaction, visitor.user.name, "assignments imported", told, visitor.address)
-    app.uploads.finish(kept)
-    app.forget_assignments()
+        preview, changes = read_assignments(decode(content), served.interactions, transaction, visitor)
+        if preview.errors:
+            raise ConflictError(f"nothing was changed: {preview.errors[0]}")
+        save_assignments(changes, transaction)
+        subject = f"{preview.new} new, {preview.changed} changed, {preview.freed} freed"
+        subject += f"; {upload.name}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:16]}"
+        audit(transaction, visitor.user.name, "assignments imported", subject, visitor.address)
+    services.uploads.finish(upload)
+    services.assignments.invalidate()
     return RedirectResponse("/team", 303)
 
 
 @router.get("/team/assignments.csv")
-def export_assignments(app: App, visitor: Leader) -> Response:
-    app.log_view(visitor, "assignments exported", "")
-    return download("assignments.csv", assignments.COLUMNS, assignments.export_rows(app.database, visitor))
+def export_assignments(services: CurrentServices, visitor: Leader) -> Response:
+    services.view_log.write(visitor.user.name, "assignments exported", "", visitor.address)
+    return download("assignments.csv", assignments.COLUMNS, assignments.export_rows(services.database, visitor))
 
 
 @router.get("/team/feedback.csv")
-def export_feedback(app: App, visitor: Leader) -> Response:
-    app.log_view(visitor, "feedback exported", "")
-    return download("feedback.csv", feedback.COLUMNS, feedback.export_rows(app.database, visitor))
+def export_feedback(services: CurrentServices, visitor: Leader) -> Response:
+    services.view_log.write(visitor.user.name, "feedback exported", "", visitor.address)
+    return download("feedback.csv", feedback.COLUMNS, feedback.export_rows(services.database, visitor))

@@ -7,8 +7,12 @@ document.addEventListener("focusin", async (event) => {
   const list = event.target.matches("[data-products]") && event.target.list;
   if (!list || list.dataset.filled) return;
   list.dataset.filled = "yes";
-  const names = await (await fetch("/products")).json();
-  list.replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
+  const products = await (await fetch("/products")).json();
+  list.replaceChildren(...products.map(({ label, name }) => {
+    const option = Object.assign(document.createElement("option"), { value: label });
+    if (name !== label) option.label = name;
+    return option;
+  }));
 });
 
 // the server answers a form with another page: what to say there is kept until then, and dropped where something is wrong

@@ -1,0 +1,87 @@
+"""The assignments as rows of the served model, read from the database from time to time: lists need all of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from ocular.web.database import Database
+from ocular.web.registry import Registry, ServedModel
+from ocular.web.tables import Assignment, User
+
+MAX_AGE = 30.0  # seconds that assignments serve for lists; a single client is always looked up
+NO_CLIENTS = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class AssignedClients:
+    """The clients of each person, as rows of a model."""
+
+    version: str  # of the model
+    epoch: object  # in which it was read
+    expires: float  # when it is to be read again
+    by_user: dict[int, NDArray[np.int64]]  # ascending
+    teams: dict[int, str]  # of these users
+
+    def clients_of(self, user_id: int) -> NDArray[np.int64]:
+        """Return the rows of the clients of one person, ascending."""
+        return self.by_user.get(user_id, NO_CLIENTS)
+
+    def all_clients(self) -> NDArray[np.int64]:
+        """Return the rows of all clients that somebody has."""
+        return np.concatenate([NO_CLIENTS, *self.by_user.values()])
+
+
+class AssignmentCache:
+    """One copy of the assignments, shared by all threads."""
+
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self._database, self._registry = database, registry
+        self._assigned: AssignedClients | None = None
+        self._epoch = object()  # replaced after each change of assignments
+        self._reading = threading.Lock()
+
+    def read(self, served: ServedModel) -> AssignedClients:
+        """Return the assignments; one thread reads them again when they expire, while the others use the old ones."""
+        assigned = self._assigned
+        if assigned is not None and self._is_valid(assigned, served):
+            if assigned.expires > time.monotonic() or not self._reading.acquire(blocking=False):
+                return assigned
+        else:
+            self._reading.acquire()
+        try:
+            latest = self._assigned
+            if latest is not None and latest is not assigned and self._is_valid(latest, served):
+                return latest  # another thread has just read it
+            assigned = self._read(served, self._epoch)
+            if served is self._registry.current:  # not for the last requests to the model before
+                self._assigned = assigned
+            return assigned
+        finally:
+            self._reading.release()
+
+    def invalidate(self) -> None:
+        """Have the assignments read again; what another thread is reading at this moment is not used either."""
+        self._epoch = object()
+
+    def _is_valid(self, assigned: AssignedClients, served: ServedModel) -> bool:
+        return assigned.version == served.version and assigned.epoch is self._epoch
+
+    def _read(self, served: ServedModel, epoch: object) -> AssignedClients:
+        rows, clients_by_user = served.interactions.user_rows, dict[int, list[int]]()
+        with self._database.reading() as transaction:
+            teams = dict(transaction.execute(select(User.id, User.team)).all())
+            for client, user_id in transaction.execute(select(Assignment.client, Assignment.user_id)):
+                if client in rows:
+                    clients_by_user.setdefault(user_id, []).append(rows[client])
+        by_user = {
+            user_id: np.sort(np.array(clients, dtype=np.int64))
+            for user_id, clients in clients_by_user.items()
+            if user_id in teams
+        }
+        return AssignedClients(served.version, epoch, time.monotonic() + MAX_AGE, by_user, teams)
