@@ -267,11 +267,16 @@ def _to_interactions(
     by_user = Adjacency(columns.pop("indptr"), columns.pop("indices"))
     by_user.matrix(len(item_labels)).check_format(full_check=True)
     purchases = Purchases(**columns, currency=currency) if columns else None
-    names = {
-        side: names for side, names in (("user_names", user_names), ("item_names", item_names)) if names is not None
-    }
     return Interactions(
-        by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes, **names
+        by_user,
+        len(item_labels),
+        user_labels,
+        item_labels,
+        purchases,
+        user_attributes,
+        item_attributes,
+        user_names=user_names,
+        item_names=item_names,
     )
 
 

@@ -42,8 +42,8 @@ from matplotlib.ticker import NullLocator, PercentFormatter
 from matplotlib.transforms import Bbox
 
 if TYPE_CHECKING:
-    from ocular.evaluation.search import Row, SearchResult
-    from ocular.evaluation.trial import Point
+    from ocular.evaluation.search_result import SearchResult, SearchRow
+    from ocular.evaluation.trial import GridPoint
 
 NO_COCLUSTERS = "The model has no co-clusters to show."
 MAX_NUMBERS = 12  # rows and columns of a heat map with numbers in it
@@ -174,12 +174,12 @@ def plot_search(result: SearchResult, *, theme: str = "light") -> Figure:
     return figure
 
 
-def _square(point: Point, sides: list[list[Any]]) -> tuple[int, int]:
+def _square(point: GridPoint, sides: list[list[Any]]) -> tuple[int, int]:
     return sides[1].index(point.regularization), sides[0].index(point.n_coclusters)
 
 
 def _draw_means(
-    axes: Axes, rows: list[Row], sides: list[list[Any]], limits: tuple[float, float], folds: int | None
+    axes: Axes, rows: list[SearchRow], sides: list[list[Any]], limits: tuple[float, float], folds: int | None
 ) -> Any:
     """Draw the settings that were measured; where `folds` is given, write their means and bracket those of fewer."""
     table = np.full([len(side) for side in sides], np.nan)
