@@ -34,15 +34,15 @@ def fill(tmp_path: Path) -> Fill:
     return write
 
 
-def pairs(history: Interactions) -> set[tuple[Any, Any]]:
-    matrix = history.to_matrix().tocoo()
-    return {(history.user_labels[u], history.item_labels[i]) for u, i in zip(*matrix.coords, strict=True)}
+def pairs(interactions: Interactions) -> set[tuple[Any, Any]]:
+    matrix = interactions.to_matrix().tocoo()
+    return {(interactions.user_labels[u], interactions.item_labels[i]) for u, i in zip(*matrix.coords, strict=True)}
 
 
-def times(history: Interactions) -> list[str]:
-    assert history.purchases is not None
-    assert history.purchases.time is not None
-    return [str(time) for time in history.purchases.time]
+def times(interactions: Interactions) -> list[str]:
+    assert interactions.purchases is not None
+    assert interactions.purchases.time is not None
+    return [str(time) for time in interactions.purchases.time]
 
 
 def refusal(load: Callable[..., Interactions], folder: Path, **options: Any) -> str:
@@ -79,51 +79,51 @@ ML20M = {
 
 class TestMovieLens:
     def test_100k(self, fill: Fill) -> None:
-        history = movielens(fill(ML100K, "iso-8859-1"), verify=False)
-        assert pairs(history) == {(1, "Amélie (2001)"), (2, "Amélie (2001)"), (2, "unknown")}
-        assert history.item_attributes["genres"].tolist() == ["Action|Comedy", "unknown"]
-        assert history.user_attributes["gender"].tolist() == ["M", "F"]
-        assert history.user_attributes["age"].tolist() == [24, 53]
-        assert history.user_attributes["occupation"].tolist() == ["technician", "other"]
-        assert times(history) == ["1997-12-04T15:55:49", "NaT", "1997-12-04T15:55:50"]
+        interactions = movielens(fill(ML100K, "iso-8859-1"), verify=False)
+        assert pairs(interactions) == {(1, "Amélie (2001)"), (2, "Amélie (2001)"), (2, "unknown")}
+        assert interactions.item_attributes["genres"].tolist() == ["Action|Comedy", "unknown"]
+        assert interactions.user_attributes["gender"].tolist() == ["M", "F"]
+        assert interactions.user_attributes["age"].tolist() == [24, 53]
+        assert interactions.user_attributes["occupation"].tolist() == ["technician", "other"]
+        assert times(interactions) == ["1997-12-04T15:55:49", "NaT", "1997-12-04T15:55:50"]
 
     @pytest.mark.parametrize("packing", ["", ".gz"])
     def test_1m(self, fill: Fill, packing: str) -> None:
         files = {name + packing: text for name, text in ML1M.items()}
-        history = movielens(fill(files, "iso-8859-1"), verify=False)
-        assert history.user_labels.tolist() == [1, 2]
-        assert pairs(history) == {(1, "Amélie (2001) (10)"), (2, "Amélie (2001) (10)"), (2, "Amélie (2001) (30)")}
-        assert history.item_attributes["genres"].tolist() == ["Comedy|Romance", "Drama"]
-        assert history.user_attributes["gender"].tolist() == ["F", "M"]
-        assert history.user_attributes["age"].tolist() == [1, 56]
-        assert history.user_attributes["occupation"].tolist() == ["K-12 student", "self-employed"]
-        assert times(history) == ["2000-12-31T22:12:40", "NaT", "2000-12-31T22:32:48"]
+        interactions = movielens(fill(files, "iso-8859-1"), verify=False)
+        assert interactions.user_labels.tolist() == [1, 2]
+        assert pairs(interactions) == {(1, "Amélie (2001) (10)"), (2, "Amélie (2001) (10)"), (2, "Amélie (2001) (30)")}
+        assert interactions.item_attributes["genres"].tolist() == ["Comedy|Romance", "Drama"]
+        assert interactions.user_attributes["gender"].tolist() == ["F", "M"]
+        assert interactions.user_attributes["age"].tolist() == [1, 56]
+        assert interactions.user_attributes["occupation"].tolist() == ["K-12 student", "self-employed"]
+        assert times(interactions) == ["2000-12-31T22:12:40", "NaT", "2000-12-31T22:32:48"]
 
     def test_titles_with_colons(self, fill: Fill) -> None:
-        history = movielens(fill(ML1M, "iso-8859-1"), min_rating=1, verify=False)
-        assert "Heat: A Story (1995)" in history.item_labels
+        interactions = movielens(fill(ML1M, "iso-8859-1"), min_rating=1, verify=False)
+        assert "Heat: A Story (1995)" in interactions.item_labels
 
     def test_10m_has_half_stars_and_no_users(self, fill: Fill) -> None:
-        history = movielens(fill(ML10M), verify=False)
-        assert pairs(history) == {(1, "Amélie (2001)"), (7, "Boomerang (1992)")}
-        assert history.user_attributes == {}
+        interactions = movielens(fill(ML10M), verify=False)
+        assert pairs(interactions) == {(1, "Amélie (2001)"), (7, "Boomerang (1992)")}
+        assert interactions.user_attributes == {}
         assert movielens(fill(ML10M), min_rating=2.5, verify=False).nnz == 3
 
     def test_20m(self, fill: Fill) -> None:
-        history = movielens(fill(ML20M), verify=False)
-        assert pairs(history) == {(1, "City, The (1995)"), (8, "Amélie (2001)")}
-        assert history.item_attributes["genres"].tolist() == ["Adventure|Children", "Drama"]
-        assert times(history) == ["2005-04-02T23:53:47", "2005-04-02T23:33:39"]
+        interactions = movielens(fill(ML20M), verify=False)
+        assert pairs(interactions) == {(1, "City, The (1995)"), (8, "Amélie (2001)")}
+        assert interactions.item_attributes["genres"].tolist() == ["Adventure|Children", "Drama"]
+        assert times(interactions) == ["2005-04-02T23:53:47", "2005-04-02T23:33:39"]
 
     def test_a_movie_without_a_title_keeps_its_number(self, fill: Fill) -> None:
-        history = movielens(fill(ML10M | {"movies.dat": "122::Boomerang (1992)::Comedy\n"}), verify=False)
-        assert history.item_labels.tolist() == ["Boomerang (1992)", "185"]
-        assert history.item_attributes["genres"].tolist() == ["Comedy", None]
+        interactions = movielens(fill(ML10M | {"movies.dat": "122::Boomerang (1992)::Comedy\n"}), verify=False)
+        assert interactions.item_labels.tolist() == ["Boomerang (1992)", "185"]
+        assert interactions.item_attributes["genres"].tolist() == ["Comedy", None]
 
     def test_labels_stay_distinct_whatever_the_titles(self, fill: Fill) -> None:
         movies = "10::Hamlet::Drama\n20::Hamlet::Drama\n30::Hamlet (10)::Drama\n"
-        history = movielens(fill(ML1M | {"movies.dat": movies}), min_rating=1, verify=False)
-        assert history.item_labels.tolist() == ["Hamlet (10) (10)", "Hamlet (20)", "Hamlet (10) (30)"]
+        interactions = movielens(fill(ML1M | {"movies.dat": movies}), min_rating=1, verify=False)
+        assert interactions.item_labels.tolist() == ["Hamlet (10) (10)", "Hamlet (20)", "Hamlet (10) (30)"]
 
     @pytest.mark.parametrize(
         ("files", "name", "expected"),
@@ -203,12 +203,14 @@ class TestCiteULike:
     def test_titles_name_the_articles(self, fill: Fill, packing: str) -> None:
         # the second title holds a character at which str.splitlines would split
         titles = "Networks\nUnused\x85 title\nNetworks\n"
-        history = citeulike(fill({f"users.dat{packing}": self.users, f"titles.txt{packing}": titles}), verify=False)
-        assert pairs(history) == {(0, "Networks (0)"), (0, "Networks (2)"), (2, "Networks (2)")}
+        interactions = citeulike(
+            fill({f"users.dat{packing}": self.users, f"titles.txt{packing}": titles}), verify=False
+        )
+        assert pairs(interactions) == {(0, "Networks (0)"), (0, "Networks (2)"), (2, "Networks (2)")}
 
     def test_without_titles(self, fill: Fill) -> None:
-        history = citeulike(fill({"users.dat": self.users}), verify=False)
-        assert pairs(history) == {(0, 0), (0, 2), (2, 2)}
+        interactions = citeulike(fill({"users.dat": self.users}), verify=False)
+        assert pairs(interactions) == {(0, 0), (0, 2), (2, 2)}
 
     def test_a_truncated_download_is_refused(self, fill: Fill) -> None:
         message = refusal(citeulike, fill({"users.dat": self.users}))
@@ -246,14 +248,14 @@ class TestNetflix:
     @pytest.mark.parametrize("titles", ["movie_titles.txt", "movie_titles.csv"])
     @pytest.mark.parametrize("layout", [NETFLIX_PUBLISHED, NETFLIX_COMBINED], ids=["published", "combined"])
     def test_both_layouts(self, fill: Fill, layout: dict[str, str], titles: str) -> None:
-        history = netflix(fill(layout | {titles: NETFLIX_TITLES}, "iso-8859-1"), verify=False)
-        assert pairs(history) == {(1488844, "Café Planet"), (1488844, "Isle of Man, The: Review")}
-        assert times(history) == ["2005-09-06T00:00:00", "2004-01-01T00:00:00"]
-        np.testing.assert_array_equal(history.item_attributes["year"], [2003, np.nan])
+        interactions = netflix(fill(layout | {titles: NETFLIX_TITLES}, "iso-8859-1"), verify=False)
+        assert pairs(interactions) == {(1488844, "Café Planet"), (1488844, "Isle of Man, The: Review")}
+        assert times(interactions) == ["2005-09-06T00:00:00", "2004-01-01T00:00:00"]
+        np.testing.assert_array_equal(interactions.item_attributes["year"], [2003, np.nan])
 
     def test_without_titles_and_another_threshold(self, fill: Fill) -> None:
-        history = netflix(fill(NETFLIX_COMBINED), min_rating=1, verify=False)
-        assert pairs(history) == {(1488844, 1), (822109, 1), (1488844, 2), (7, 3)}
+        interactions = netflix(fill(NETFLIX_COMBINED), min_rating=1, verify=False)
+        assert pairs(interactions) == {(1488844, 1), (822109, 1), (1488844, 2), (7, 3)}
 
     def test_a_truncated_download_is_refused(self, fill: Fill) -> None:
         assert "expected 100,480,507 rows, as published, got 4;" in refusal(netflix, fill(NETFLIX_PUBLISHED))
@@ -290,15 +292,15 @@ C536369,10002,GLOBE,-10,2010-12-04 09:00:00,0.85,17850,United Kingdom
 class TestOnlineRetail:
     @pytest.mark.parametrize("name", ["online_retail.csv", "online_retail.csv.gz"])
     def test_only_sales_to_known_customers_are_kept(self, fill: Fill, name: str) -> None:
-        history = online_retail(fill({name: RETAIL}), verify=False)
-        assert pairs(history) == {("17850", "85123A"), ("00012", "85123A"), ("00012", "10002")}
-        assert history.purchases is not None
-        assert history.purchases.columns["price"].tolist() == [0.85, 3.00, 2.55, 2.50]
-        assert history.purchases.columns["quantity"].tolist() == [10, 1, 6, 6]
-        assert times(history)[-1] == "2010-12-02T08:26:00"
-        assert history.user_attributes["country"].tolist() == ["France", "United Kingdom"]
-        assert history.item_names is not None
-        assert history.item_names.tolist() == ["10002", "HEART, WHITE"]
+        interactions = online_retail(fill({name: RETAIL}), verify=False)
+        assert pairs(interactions) == {("17850", "85123A"), ("00012", "85123A"), ("00012", "10002")}
+        assert interactions.purchases is not None
+        assert interactions.purchases.columns["price"].tolist() == [0.85, 3.00, 2.55, 2.50]
+        assert interactions.purchases.columns["quantity"].tolist() == [10, 1, 6, 6]
+        assert times(interactions)[-1] == "2010-12-02T08:26:00"
+        assert interactions.user_attributes["country"].tolist() == ["France", "United Kingdom"]
+        assert interactions.item_names is not None
+        assert interactions.item_names.tolist() == ["10002", "HEART, WHITE"]
 
     def test_what_is_left_out_is_counted(self, fill: Fill, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.INFO, "ocular"):
@@ -334,29 +336,29 @@ class TestOnlineRetail:
 class TestRealData:
     def test_movielens_1m(self) -> None:
         folder = public_set("movielens-1m")
-        history = movielens(folder)
-        assert history.nnz == 836_478
+        interactions = movielens(folder)
+        assert interactions.nnz == 836_478
         assert movielens(folder, min_rating=1).shape == (6_040, 3_706)
         assert movielens(folder, min_rating=4).nnz == 575_281
-        assert len(set(history.item_labels)) == history.n_items
-        toy_story = history.item_index("Toy Story (1995)")
-        assert history.item_attributes["genres"][toy_story] == "Animation|Children's|Comedy"
-        assert np.isnat(history.purchases.time).sum() == 836_478 - 712_526  # type: ignore[union-attr]
-        assert set(history.user_attributes["gender"]) == {"F", "M"}
+        assert len(set(interactions.item_labels)) == interactions.n_items
+        toy_story = interactions.item_index("Toy Story (1995)")
+        assert interactions.item_attributes["genres"][toy_story] == "Animation|Children's|Comedy"
+        assert np.isnat(interactions.purchases.time).sum() == 836_478 - 712_526  # type: ignore[union-attr]
+        assert set(interactions.user_attributes["gender"]) == {"F", "M"}
 
     def test_citeulike(self) -> None:
-        history = citeulike(public_set("citeulike-a"))
-        assert history.shape == (5_551, 16_980)
-        assert history.nnz == 204_986
-        assert history.item_labels[0] == "The metabolic world of Escherichia coli is not small"
-        assert len(set(history.item_labels)) == 16_980
+        interactions = citeulike(public_set("citeulike-a"))
+        assert interactions.shape == (5_551, 16_980)
+        assert interactions.nnz == 204_986
+        assert interactions.item_labels[0] == "The metabolic world of Escherichia coli is not small"
+        assert len(set(interactions.item_labels)) == 16_980
 
     def test_online_retail(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.INFO, "ocular"):
-            history = online_retail(public_set("online-retail"))
+            interactions = online_retail(public_set("online-retail"))
         assert "from GitHub allanvc/onlineretail" in caplog.text
         assert "left out 9,288 rows (cancelled)" in caplog.text
-        assert history.shape == (4_334, 3_659)
-        assert history.nnz == 266_221
-        assert history.item_name(history.item_index("85123A")) == "WHITE HANGING HEART T-LIGHT HOLDER"
-        assert len(history.purchases) == 396_337  # type: ignore[arg-type]
+        assert interactions.shape == (4_334, 3_659)
+        assert interactions.nnz == 266_221
+        assert interactions.item_name(interactions.item_index("85123A")) == "WHITE HANGING HEART T-LIGHT HOLDER"
+        assert len(interactions.purchases) == 396_337  # type: ignore[arg-type]

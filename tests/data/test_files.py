@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -292,6 +294,14 @@ class TestStandardInput:
         pl.DataFrame({"client": [1], "product": ["x"]}).write_parquet(content)
         self.give(monkeypatch, content.getvalue())
         assert pairs(read("-", **COLUMNS)) == {(1, "x")}
+
+    def test_a_pipe(self, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=lambda: pipe.write_bytes(b"client,product\na,x\n"))
+        writer.start()
+        assert pairs(read(pipe, **COLUMNS)) == {("a", "x")}
+        writer.join(10)
 
     def test_a_bad_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.give(monkeypatch, b"client,product\na,x\nb\n")

@@ -156,8 +156,8 @@ def test_payments_against_a_slow_reference(bought: list[tuple[int, int]]) -> Non
 
 
 def test_the_currency_stays_with_the_amounts() -> None:
-    history = Interactions.from_pairs([0, 1], [0, 0], price=[1.0, 2.0], currency="£")
-    kept = history.where(np.array([True, False])).purchases
+    interactions = Interactions.from_pairs([0, 1], [0, 0], price=[1.0, 2.0], currency="£")
+    kept = interactions.where(np.array([True, False])).purchases
     assert kept is not None
     assert kept.currency == "£"
 

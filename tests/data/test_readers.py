@@ -47,41 +47,43 @@ def refused(source: Any, error: type[Exception] = DataError, **columns: Any) -> 
     return message
 
 
-def pairs(history: Interactions) -> set[tuple[Any, Any]]:
-    matrix = history.to_matrix().tocoo()
-    return {(history.user_labels[u], history.item_labels[i]) for u, i in zip(*matrix.coords, strict=True)}
+def pairs(interactions: Interactions) -> set[tuple[Any, Any]]:
+    matrix = interactions.to_matrix().tocoo()
+    return {(interactions.user_labels[u], interactions.item_labels[i]) for u, i in zip(*matrix.coords, strict=True)}
 
 
-def amounts_of(history: Interactions, client: str, product: str) -> dict[str, list[Any]]:
-    u, i = history.user_index(client), history.item_index(product)
-    pair = history.by_user.indptr[u] + list(history.by_user[u]).index(i)
-    assert history.purchases is not None
-    rows = history.purchases.pair == pair
-    return {name: values[rows].tolist() for name, values in history.purchases.columns.items()}
+def amounts_of(interactions: Interactions, client: str, product: str) -> dict[str, list[Any]]:
+    u, i = interactions.user_index(client), interactions.item_index(product)
+    pair = interactions.by_user.indptr[u] + list(interactions.by_user[u]).index(i)
+    assert interactions.purchases is not None
+    rows = interactions.purchases.pair == pair
+    return {name: values[rows].tolist() for name, values in interactions.purchases.columns.items()}
 
 
 class TestTextFiles:
     def test_who_bought_what_sorted_by_name(self, write: Write) -> None:
-        history = read(write(SALES), client="client", product="product")
-        assert history.user_labels.tolist() == ["Acme", "Bolt"]
-        assert history.item_labels.tolist() == ["nut", "saw"]
-        assert history.to_matrix().toarray().tolist() == [[1, 1], [0, 1]]
-        assert history.purchases is None
+        interactions = read(write(SALES), client="client", product="product")
+        assert interactions.user_labels.tolist() == ["Acme", "Bolt"]
+        assert interactions.item_labels.tolist() == ["nut", "saw"]
+        assert interactions.to_matrix().toarray().tolist() == [[1, 1], [0, 1]]
+        assert interactions.purchases is None
 
     def test_all_amounts_of_a_repeated_purchase_are_kept(self, write: Write) -> None:
-        history = read(write(SALES), client="client", product="product", price="price", quantity="quantity", time="day")
-        assert history.nnz == 3
-        bought = amounts_of(history, "Acme", "nut")
+        interactions = read(
+            write(SALES), client="client", product="product", price="price", quantity="quantity", time="day"
+        )
+        assert interactions.nnz == 3
+        bought = amounts_of(interactions, "Acme", "nut")
         assert bought["price"] == [0.25, 0.30]
         assert bought["quantity"] == [100, 50]
         assert [str(day.date()) for day in bought["time"]] == ["2024-02-01", "2024-03-01"]
-        unknown = amounts_of(history, "Acme", "saw")
+        unknown = amounts_of(interactions, "Acme", "saw")
         assert np.isnan(unknown["price"])
         assert unknown["time"] == [None]
 
     def test_names_are_text_without_surrounding_space(self, write: Write) -> None:
-        history = read(write("client,product\n007, 12\n 007 ,013\n"), client="client", product="product")
-        assert pairs(history) == {("007", "12"), ("007", "013")}
+        interactions = read(write("client,product\n007, 12\n 007 ,013\n"), client="client", product="product")
+        assert pairs(interactions) == {("007", "12"), ("007", "013")}
 
     def test_the_order_of_rows_does_not_matter(self, write: Write) -> None:
         header, *rows = SALES.splitlines(keepends=True)
@@ -98,14 +100,14 @@ class TestTextFiles:
     def test_separators_and_packing(self, write: Write, name: str, separator: str, packed: bool) -> None:
         content = SALES.replace(",", separator).encode()
         path = write(gzip.compress(content) if packed else content, name + ".gz" if packed else name)
-        history = read(path, client="client", product="product", price="price")
-        assert pairs(history) == {("Bolt", "saw"), ("Acme", "nut"), ("Acme", "saw")}
-        assert amounts_of(history, "Bolt", "saw")["price"] == [10.5]
+        interactions = read(path, client="client", product="product", price="price")
+        assert pairs(interactions) == {("Bolt", "saw"), ("Acme", "nut"), ("Acme", "saw")}
+        assert amounts_of(interactions, "Bolt", "saw")["price"] == [10.5]
 
     def test_what_spreadsheets_write(self, write: Write) -> None:
         content = b'\xef\xbb\xbfclient, product \r\n"Acme, Inc.","5"" pipe"\r\nBolt,"two\r\nlines"\r\n\r\n'
-        history = read(write(content), client="client", product="product")
-        assert pairs(history) == {("Acme, Inc.", '5" pipe'), ("Bolt", "two\r\nlines")}
+        interactions = read(write(content), client="client", product="product")
+        assert pairs(interactions) == {("Acme, Inc.", '5" pipe'), ("Bolt", "two\r\nlines")}
 
     def test_blank_lines_are_skipped_and_counted(self, write: Write) -> None:
         content = "\nclient,product,price\n\na,b,1\n   \nc,d,2\n\n"
@@ -114,19 +116,19 @@ class TestTextFiles:
         assert message.startswith("sales.csv, line 8: expected a number in column 'price', got 'three'")
 
     def test_an_empty_last_column_is_not_a_short_row(self, write: Write) -> None:
-        history = read(
+        interactions = read(
             write("client,product,region\na,b,\nc,d,\n"),
             client="client",
             product="product",
             client_attributes=["region"],
         )
-        assert history.user_attributes["region"].tolist() == [None, None]
+        assert interactions.user_attributes["region"].tolist() == [None, None]
 
     def test_attributes_are_the_first_known_value(self, write: Write) -> None:
-        history = read(write(SALES), client="client", product="product", client_attributes=["region"])
-        assert history.user_attributes["region"].tolist() == ["south", "north"]
-        history = read(write(SALES), client="client", product="product", product_attributes="region")
-        assert history.item_attributes["region"].tolist() == ["west", "north"]
+        interactions = read(write(SALES), client="client", product="product", client_attributes=["region"])
+        assert interactions.user_attributes["region"].tolist() == ["south", "north"]
+        interactions = read(write(SALES), client="client", product="product", product_attributes="region")
+        assert interactions.item_attributes["region"].tolist() == ["west", "north"]
 
     def test_home_folder(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(write(SALES).parent))
@@ -219,10 +221,10 @@ class TestMissingNames:
         )
 
     def test_left_out_on_request_whatever_else_they_hold(self, write: Write) -> None:
-        history = read(write(self.content), client="client", product="product", price="price", drop_missing=True)
-        assert pairs(history) == {("a", "b"), ("e", "f")}
-        assert history.purchases is not None
-        assert history.purchases.columns["price"].tolist() == [1, 4]
+        interactions = read(write(self.content), client="client", product="product", price="price", drop_missing=True)
+        assert pairs(interactions) == {("a", "b"), ("e", "f")}
+        assert interactions.purchases is not None
+        assert interactions.purchases.columns["price"].tolist() == [1, 4]
 
     def test_lines_are_still_right_after_leaving_rows_out(self, write: Write) -> None:
         message = refused(write(self.content + "g,h,y\n"), price="price", drop_missing=True)
@@ -244,10 +246,10 @@ class TestValues:
     ratings = "client,product,stars\na,x,5\nb,x,3\na,y,1\nc,z,2.5\n"
 
     def test_min_value_turns_ratings_into_positives(self, write: Write) -> None:
-        history = read(write(self.ratings), client="client", product="product", value="stars", min_value=3)
-        assert pairs(history) == {("a", "x"), ("b", "x")}
-        assert history.user_labels.tolist() == ["a", "b"]  # c and its z have no positive
-        assert history.item_labels.tolist() == ["x"]
+        interactions = read(write(self.ratings), client="client", product="product", value="stars", min_value=3)
+        assert pairs(interactions) == {("a", "x"), ("b", "x")}
+        assert interactions.user_labels.tolist() == ["a", "b"]  # c and its z have no positive
+        assert interactions.item_labels.tolist() == ["x"]
 
     def test_zeros_are_no_purchases(self, write: Write) -> None:
         path = write("client,product,bought\na,x,1\nb,x,0\na,y,1.0\n")
@@ -290,11 +292,11 @@ class TestValues:
 class TestTimes:
     def read_times(self, days: Any) -> list[str]:
         frame = pl.DataFrame({"client": [f"{n:02}" for n in range(len(days))], "product": ["x"] * len(days)})
-        history = read(frame.with_columns(days.alias("day")), client="client", product="product", time="day")
-        assert history.purchases is not None
-        assert history.purchases.time is not None
-        assert history.purchases.time.dtype == "datetime64[s]"
-        return [str(time) for time in history.purchases.time]
+        interactions = read(frame.with_columns(days.alias("day")), client="client", product="product", time="day")
+        assert interactions.purchases is not None
+        assert interactions.purchases.time is not None
+        assert interactions.purchases.time.dtype == "datetime64[s]"
+        return [str(time) for time in interactions.purchases.time]
 
     @pytest.mark.parametrize(
         ("written", "read_as"),
@@ -366,20 +368,20 @@ class TestFrames:
     @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
     def test_every_frame_reads_the_same(self, make: Callable[..., Any]) -> None:
         columns = {"client": [10, 9, 10], "product": ["b ", "a", "a"], "price": [1.5, None, 2.5], "other": [[], [], []]}
-        history = read(make(columns), client="client", product="product", price="price")
-        assert history.user_labels.tolist() == [9, 10]  # sorted as numbers
-        assert history.item_labels.tolist() == ["a", "b"]
-        assert amounts_of(history, "10", "a")["price"] == [2.5]
-        assert np.isnan(amounts_of(history, "9", "a")["price"])
+        interactions = read(make(columns), client="client", product="product", price="price")
+        assert interactions.user_labels.tolist() == [9, 10]  # sorted as numbers
+        assert interactions.item_labels.tolist() == ["a", "b"]
+        assert amounts_of(interactions, "10", "a")["price"] == [2.5]
+        assert np.isnan(amounts_of(interactions, "9", "a")["price"])
 
     @pytest.mark.parametrize("kind", FRAMES)
     def test_the_same_kind_of_frame_comes_back(self, kind: str) -> None:
         columns: dict[str, list[Any]] = {"client": ["b", "a"], "product": [1, 2], "price": [1.5, 2.5]}
-        history = read(FRAMES[kind](columns), client="client", product="product", price="price")
-        frame = history.where(np.array([True, True])).to_frame()
+        interactions = read(FRAMES[kind](columns), client="client", product="product", price="price")
+        frame = interactions.where(np.array([True, True])).to_frame()
         assert isinstance(frame, KINDS.get(kind, pl.DataFrame))
         assert pl.DataFrame(frame).rows() == [("a", 2, 2.5), ("b", 1, 1.5)]
-        assert isinstance(history.native(pl.DataFrame({"any": [1]})), KINDS.get(kind, pl.DataFrame))
+        assert isinstance(interactions.native(pl.DataFrame({"any": [1]})), KINDS.get(kind, pl.DataFrame))
 
     @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
     def test_unknown_column(self, make: Callable[..., Any]) -> None:
@@ -388,9 +390,9 @@ class TestFrames:
 
     def test_whole_numbers_survive_a_missing_one_in_pandas(self) -> None:
         frame = pd.DataFrame({"client": [17850.0, np.nan, 13047.0], "product": ["a", "b", "c"]})
-        history = read(frame, client="client", product="product", drop_missing=True)
-        assert history.user_labels.tolist() == [13047, 17850]
-        assert history.user_labels.dtype == np.int64
+        interactions = read(frame, client="client", product="product", drop_missing=True)
+        assert interactions.user_labels.tolist() == [13047, 17850]
+        assert interactions.user_labels.dtype == np.int64
 
     def test_pandas_types(self) -> None:
         frame = pd.DataFrame(
@@ -403,21 +405,21 @@ class TestFrames:
             },
             index=[7, 7],
         )
-        history = read(
+        interactions = read(
             frame, client="client", product="product", price="price", time="day", client_attributes=["grade"]
         )
-        assert pairs(history) == {("x", 2), ("y", 1)}
-        assert amounts_of(history, "y", "1")["price"] == [3]
-        assert history.user_attributes["grade"].tolist() == ["A", None]
+        assert pairs(interactions) == {("x", 2), ("y", 1)}
+        assert amounts_of(interactions, "y", "1")["price"] == [3]
+        assert interactions.user_attributes["grade"].tolist() == ["A", None]
 
     def test_attributes_keep_their_type(self) -> None:
         frame = pl.DataFrame(
             {"client": ["a", "a", "b"], "product": [1, 2, 1], "staff": [None, 12, 7], "score": [None, None, 0.5]}
         )
-        history = read(frame, client="client", product="product", client_attributes=["staff", "score"])
-        assert history.user_attributes["staff"].tolist() == [12, 7]
-        assert history.user_attributes["staff"].dtype == np.int64
-        np.testing.assert_array_equal(history.user_attributes["score"], [np.nan, 0.5])
+        interactions = read(frame, client="client", product="product", client_attributes=["staff", "score"])
+        assert interactions.user_attributes["staff"].tolist() == [12, 7]
+        assert interactions.user_attributes["staff"].dtype == np.int64
+        np.testing.assert_array_equal(interactions.user_attributes["score"], [np.nan, 0.5])
 
     def test_fractions_are_not_names(self) -> None:
         frame = pd.DataFrame({"client": [1.0, 2.5], "product": ["a", "b"]})
@@ -463,9 +465,9 @@ class TestFrames:
             {"client": ["a", "a", "b"], "product": ["x", "x", "x"], "price": [2, 2, 2], "quantity": [3, -1, -1]}
         )
         with caplog.at_level("INFO", logger="ocular"):
-            history = read(frame, client="client", product="product", price="price", quantity="quantity")
-        assert pairs(history) == {("a", "x")}
-        assert amounts_of(history, "a", "x") == {"price": [2.0], "quantity": [3.0]}
+            interactions = read(frame, client="client", product="product", price="price", quantity="quantity")
+        assert pairs(interactions) == {("a", "x")}
+        assert amounts_of(interactions, "a", "x") == {"price": [2.0], "quantity": [3.0]}
         assert "left out 2 rows with a quantity of zero or less" in caplog.text
 
     def returns(self, **options: Any) -> Interactions:
@@ -477,18 +479,18 @@ class TestFrames:
 
     def test_what_was_fully_returned_was_not_bought(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level("INFO", logger="ocular"):
-            history = self.returns()
-        assert pairs(history) == {("b", "x"), ("c", "x"), ("d", "z"), ("a", "z")}
-        assert amounts_of(history, "b", "x") == {"quantity": [3.0]}
+            interactions = self.returns()
+        assert pairs(interactions) == {("b", "x"), ("c", "x"), ("d", "z"), ("a", "z")}
+        assert amounts_of(interactions, "b", "x") == {"quantity": [3.0]}
         assert [record.getMessage() for record in caplog.records] == [
             "left out 4 rows with a quantity of zero or less (returns)",
             "left out 1 pairs of a client and a product that were fully returned",
         ]
 
     def test_what_was_fully_returned_is_kept_on_request(self) -> None:
-        history = self.returns(keep_returned=True)
-        assert pairs(history) == {("a", "x"), ("b", "x"), ("c", "x"), ("d", "z"), ("a", "z")}
-        assert amounts_of(history, "a", "x") == {"quantity": [0.1, 0.2]}
+        interactions = self.returns(keep_returned=True)
+        assert pairs(interactions) == {("a", "x"), ("b", "x"), ("c", "x"), ("d", "z"), ("a", "z")}
+        assert amounts_of(interactions, "a", "x") == {"quantity": [0.1, 0.2]}
 
     def test_everything_returned(self) -> None:
         frame = pl.DataFrame({"client": ["a", "a"], "product": ["x", "x"], "quantity": [2, -2]})
@@ -497,8 +499,8 @@ class TestFrames:
     def test_negative_prices_without_a_quantity_are_reported(self, caplog: pytest.LogCaptureFixture) -> None:
         frame = pl.DataFrame({"client": ["a", "a", "b"], "product": ["x", "x", "y"], "price": [2.0, -2.0, None]})
         with caplog.at_level("WARNING", logger="ocular"):
-            history = read(frame, client="client", product="product", price="price")
-        assert pairs(history) == {("a", "x"), ("b", "y")}
+            interactions = read(frame, client="client", product="product", price="price")
+        assert pairs(interactions) == {("a", "x"), ("b", "y")}
         assert [record.getMessage() for record in caplog.records] == [
             "1 of 3 purchases have a negative 'price'; they count as purchases, because no quantity column says which "
             "are returns"
@@ -506,8 +508,8 @@ class TestFrames:
 
     def test_amounts_that_are_not_positive_stay(self) -> None:
         frame = pl.DataFrame({"client": ["a"], "product": ["b"], "price": [-2], "quantity": [None]})
-        history = read(frame, client="client", product="product", price="price", quantity="quantity")
-        assert amounts_of(history, "a", "b")["price"] == [-2.0]
+        interactions = read(frame, client="client", product="product", price="price", quantity="quantity")
+        assert amounts_of(interactions, "a", "b")["price"] == [-2.0]
 
 
 class TestNames:
@@ -520,32 +522,32 @@ class TestNames:
         return read(write(self.sales), client="company", product="sku", client_name="title", product_name="article")
 
     def test_the_most_frequent_name_is_shown_and_the_key_where_there_is_none(self, write: Write) -> None:
-        history = self.read(write)
-        assert history.item_labels.tolist() == ["1", "2", "3", "4"]
-        assert [history.item_name(row) for row in range(4)] == ["Nut M8", "saw", "saw", "4"]
-        assert [history.user_name(row) for row in range(3)] == ["Acme", "Bolt", "Acme"]
+        interactions = self.read(write)
+        assert interactions.item_labels.tolist() == ["1", "2", "3", "4"]
+        assert [interactions.item_name(row) for row in range(4)] == ["Nut M8", "saw", "saw", "4"]
+        assert [interactions.user_name(row) for row in range(3)] == ["Acme", "Bolt", "Acme"]
 
     def test_rows_are_found_by_key_and_by_unique_name(self, write: Write) -> None:
-        history = self.read(write)
-        assert history.item_index("1") == history.item_index("Nut M8") == 0
-        assert history.user_index("Bolt") == history.user_index("b") == 1
+        interactions = self.read(write)
+        assert interactions.item_index("1") == interactions.item_index("Nut M8") == 0
+        assert interactions.user_index("Bolt") == interactions.user_index("b") == 1
         with pytest.raises(UnknownNameError, match=r"^2 products are named 'saw': '2', '3'; use one of these keys$"):
-            history.item_index("saw")
+            interactions.item_index("saw")
         with pytest.raises(UnknownNameError, match=r"^no product named 'nut' among 4; did you mean 'Nut M8'\?$"):
-            history.item_index("nut")
+            interactions.item_index("nut")
 
     def test_names_survive_filters_and_frames(self, write: Write) -> None:
-        history = self.read(write)
-        assert history.where(np.ones(history.nnz, dtype=bool)).item_name(0) == "Nut M8"
-        frame = history.to_frame()
+        interactions = self.read(write)
+        assert interactions.where(np.ones(interactions.nnz, dtype=bool)).item_name(0) == "Nut M8"
+        frame = interactions.to_frame()
         assert frame.columns == ["client", "product", "client_name", "product_name"]
         assert frame.row(0) == ("a", "1", "Acme", "Nut M8")
 
     def test_without_names_the_keys_are_shown(self, write: Write) -> None:
-        history = read(write(self.sales), client="company", product="sku")
-        assert history.item_names is None
-        assert history.item_name(0) == "1"
-        assert history.to_frame().columns == ["client", "product"]
+        interactions = read(write(self.sales), client="company", product="sku")
+        assert interactions.item_names is None
+        assert interactions.item_name(0) == "1"
+        assert interactions.to_frame().columns == ["client", "product"]
 
 
 class TestParquet:
@@ -553,8 +555,8 @@ class TestParquet:
 
     def test_file(self, tmp_path: Path) -> None:
         self.frame.write_parquet(tmp_path / "sales.parquet")
-        history = read(tmp_path / "sales.parquet", client="client", product="product", price="price")
-        assert pairs(history) == {(1, "a"), (2, "b")}
+        interactions = read(tmp_path / "sales.parquet", client="client", product="product", price="price")
+        assert pairs(interactions) == {(1, "a"), (2, "b")}
 
     def test_folder_of_parts_without_unfinished_ones(self, tmp_path: Path) -> None:
         (tmp_path / "_temporary").mkdir()
@@ -562,8 +564,8 @@ class TestParquet:
         self.frame.with_columns(client=pl.col("client") + 2).write_parquet(tmp_path / "part-1.parquet")
         self.frame.with_columns(client=pl.col("client") + 4).write_parquet(tmp_path / "_temporary" / "part-2.parquet")
         (tmp_path / "_SUCCESS").touch()
-        history = read(tmp_path, client="client", product="product")
-        assert pairs(history) == {(1, "a"), (2, "b"), (3, "a"), (4, "b")}
+        interactions = read(tmp_path, client="client", product="product")
+        assert pairs(interactions) == {(1, "a"), (2, "b"), (3, "a"), (4, "b")}
 
     def test_folder_without_files(self, tmp_path: Path) -> None:
         (tmp_path / "sales.xlsx").touch()

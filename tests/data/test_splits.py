@@ -18,7 +18,7 @@ Splitter = Callable[..., Split]
 
 
 @pytest.fixture
-def history() -> Interactions:
+def interactions() -> Interactions:
     """200 clients with 0 to 29 of 40 products each, every pair priced by its own number."""
     rng = np.random.default_rng(7)
     degrees = np.arange(200) % 30
@@ -42,32 +42,38 @@ SPLITTERS: list[Splitter] = [random_split, per_user_split, first_fold]
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
-def test_the_two_sides_share_out_all_pairs(splitter: Splitter, history: Interactions) -> None:
-    train, test = splitter(history)
+def test_the_two_sides_share_out_all_pairs(splitter: Splitter, interactions: Interactions) -> None:
+    train, test = splitter(interactions)
     assert codes(train) & codes(test) == set()
-    assert codes(train) | codes(test) == codes(history)
-    assert 0.2 < test.nnz / history.nnz < 0.3
+    assert codes(train) | codes(test) == codes(interactions)
+    assert 0.2 < test.nnz / interactions.nnz < 0.3
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
-def test_both_sides_keep_clients_products_and_amounts(splitter: Splitter, history: Interactions) -> None:
-    for side in splitter(history):
-        assert side.shape == history.shape
-        assert side.user_labels is history.user_labels
-        assert side.item_labels is history.item_labels
+def test_both_sides_keep_clients_products_and_amounts(splitter: Splitter, interactions: Interactions) -> None:
+    for side in splitter(interactions):
+        assert side.shape == interactions.shape
+        assert side.user_labels is interactions.user_labels
+        assert side.item_labels is interactions.item_labels
         assert side.purchases is not None
-        all_codes = np.array(sorted(codes(history)))
+        all_codes = np.array(sorted(codes(interactions)))
         assert set(all_codes[side.purchases.columns["price"].astype(int)]) == codes(side)
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
-def test_the_seed_decides(splitter: Splitter, history: Interactions) -> None:
-    assert splitter(history, random_state=1).test.fingerprint() == splitter(history, random_state=1).test.fingerprint()
-    assert splitter(history, random_state=1).test.fingerprint() != splitter(history, random_state=2).test.fingerprint()
+def test_the_seed_decides(splitter: Splitter, interactions: Interactions) -> None:
+    assert (
+        splitter(interactions, random_state=1).test.fingerprint()
+        == splitter(interactions, random_state=1).test.fingerprint()
+    )
+    assert (
+        splitter(interactions, random_state=1).test.fingerprint()
+        != splitter(interactions, random_state=2).test.fingerprint()
+    )
 
 
-def test_random_split_takes_exactly_the_share(history: Interactions) -> None:
-    assert random_split(history, 0.1).test.nnz == round(0.1 * history.nnz)
+def test_random_split_takes_exactly_the_share(interactions: Interactions) -> None:
+    assert random_split(interactions, 0.1).test.nnz == round(0.1 * interactions.nnz)
 
 
 def test_every_pair_is_equally_likely_to_be_held_out() -> None:
@@ -79,12 +85,12 @@ def test_every_pair_is_equally_likely_to_be_held_out() -> None:
         assert held_out.max() < 140
 
 
-def test_every_pair_is_tested_in_exactly_one_fold(history: Interactions) -> None:
-    folds = list(k_fold(history, 5, random_state=3))
+def test_every_pair_is_tested_in_exactly_one_fold(interactions: Interactions) -> None:
+    folds = list(k_fold(interactions, 5, random_state=3))
     assert len(folds) == 5
     tested = [code for fold in folds for code in codes(fold.test)]
-    assert len(tested) == history.nnz
-    assert set(tested) == codes(history)
+    assert len(tested) == interactions.nnz
+    assert set(tested) == codes(interactions)
     sizes = [fold.test.nnz for fold in folds]
     assert max(sizes) - min(sizes) <= 1
 
@@ -94,19 +100,19 @@ def test_as_many_folds_as_pairs_leave_one_out() -> None:
     assert [fold.test.nnz for fold in folds] == [1, 1, 1]
 
 
-def test_per_user_split_takes_the_share_of_every_client(history: Interactions) -> None:
-    degrees = history.by_user.degrees
-    test = per_user_split(history, 0.25).test.by_user.degrees
+def test_per_user_split_takes_the_share_of_every_client(interactions: Interactions) -> None:
+    degrees = interactions.by_user.degrees
+    test = per_user_split(interactions, 0.25).test.by_user.degrees
     expected = np.floor(0.25 * degrees + 0.5)
     expected[degrees <= 1] = 0
     np.testing.assert_array_equal(test, expected)
 
 
-def test_per_user_split_leaves_everybody_something_to_learn_from(history: Interactions) -> None:
-    train, test = per_user_split(history, 0.9)
-    assert (train.by_user.degrees[history.by_user.degrees > 0] > 0).all()
-    assert (test.by_user.degrees[history.by_user.degrees == 2] == 1).all()
-    assert (test.by_user.degrees[history.by_user.degrees == 1] == 0).all()
+def test_per_user_split_leaves_everybody_something_to_learn_from(interactions: Interactions) -> None:
+    train, test = per_user_split(interactions, 0.9)
+    assert (train.by_user.degrees[interactions.by_user.degrees > 0] > 0).all()
+    assert (test.by_user.degrees[interactions.by_user.degrees == 2] == 1).all()
+    assert (test.by_user.degrees[interactions.by_user.degrees == 1] == 0).all()
 
 
 @pytest.fixture

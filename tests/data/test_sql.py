@@ -56,15 +56,15 @@ def postgres() -> Iterator[str]:
         yield server.get_uri()
 
 
-def check(history: Interactions) -> None:
+def check(interactions: Interactions) -> None:
     """The ROWS above."""
-    assert history.user_labels.tolist() == ["007", "b"]
-    assert history.item_labels.tolist() == [1, 2]
-    assert history.to_matrix().toarray().tolist() == [[1, 1], [1, 0]]
-    assert history.user_attributes["region"].tolist() == ["north", None]
-    assert history.purchases is not None
-    np.testing.assert_array_equal(history.purchases.columns["price"], [3, 2.5, np.nan])
-    times = history.purchases.columns["time"].astype(str).tolist()
+    assert interactions.user_labels.tolist() == ["007", "b"]
+    assert interactions.item_labels.tolist() == [1, 2]
+    assert interactions.to_matrix().toarray().tolist() == [[1, 1], [1, 0]]
+    assert interactions.user_attributes["region"].tolist() == ["north", None]
+    assert interactions.purchases is not None
+    np.testing.assert_array_equal(interactions.purchases.columns["price"], [3, 2.5, np.nan])
+    times = interactions.purchases.columns["time"].astype(str).tolist()
     assert times == ["2024-01-31T00:00:00", "2024-02-01T10:00:00", "NaT"]
 
 
@@ -81,10 +81,10 @@ class TestSQLite:
         check(read_sql("select * from sales where client <> 'early'", shop, **COLUMNS))
 
     def test_types_that_change_after_many_rows(self, shop: str) -> None:
-        history = read_sql("select * from sales", shop, **COLUMNS)
-        assert history.shape == (3, 3)
-        assert history.purchases is not None
-        assert history.purchases.columns["price"][:2].tolist() == [3, 2.5]
+        interactions = read_sql("select * from sales", shop, **COLUMNS)
+        assert interactions.shape == (3, 3)
+        assert interactions.purchases is not None
+        assert interactions.purchases.columns["price"][:2].tolist() == [3, 2.5]
 
     def test_relative_path(self, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
         path = Path(shop.removeprefix("sqlite:///"))
@@ -92,7 +92,7 @@ class TestSQLite:
         assert read_sql("select * from sales", f"sqlite:///{path.name}", **COLUMNS).n_users == 3
 
     def test_thresholds_apply(self, shop: str) -> None:
-        history = read_sql(
+        interactions = read_sql(
             "select * from sales where price is not null",
             shop,
             client="client",
@@ -100,7 +100,7 @@ class TestSQLite:
             value="price",
             min_value=2,
         )
-        assert history.user_labels.tolist() == ["007"]
+        assert interactions.user_labels.tolist() == ["007"]
 
     def test_row_numbers(self, shop: str) -> None:
         query = "select client, nullif(product, 1) as product from sales where client <> 'early' order by rowid"
@@ -137,22 +137,22 @@ class TestPostgreSQL:
         check(read_sql("select * from sales", url, **COLUMNS))
 
     def test_padding_and_numeric_names(self, postgres: str) -> None:
-        history = read_sql("select * from sales", postgres, client="big", product="code")
-        assert history.user_labels.tolist() == [2, 3, 12345678901234567]  # exact, not by way of a float
-        assert history.item_labels.tolist() == ["x", "y"]
+        interactions = read_sql("select * from sales", postgres, client="big", product="code")
+        assert interactions.user_labels.tolist() == [2, 3, 12345678901234567]  # exact, not by way of a float
+        assert interactions.item_labels.tolist() == ["x", "y"]
 
     def test_money_would_be_cents(self, postgres: str) -> None:
         message = refused("select * from sales", postgres, price="paid")
         assert message == "expected numbers in column 'paid', got money, which arrives in cents; use paid::numeric"
-        history = read_sql(
+        interactions = read_sql(
             "select client, product, paid::numeric from sales",
             postgres,
             client="client",
             product="product",
             price="paid",
         )
-        assert history.purchases is not None
-        np.testing.assert_array_equal(history.purchases.columns["price"], [3, 2.5, np.nan])
+        assert interactions.purchases is not None
+        np.testing.assert_array_equal(interactions.purchases.columns["price"], [3, 2.5, np.nan])
 
     def test_uuid_needs_a_cast(self, postgres: str) -> None:
         message = refused("select * from sales", postgres, client="id")

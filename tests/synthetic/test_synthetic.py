@@ -1,4 +1,4 @@
-"""Made-up histories: the truth is in them, they repeat with their seed, and a sales manager would believe them."""
+"""Made-up purchases: the truth is in them, they repeat with their seed, and a sales manager would believe them."""
 
 from __future__ import annotations
 

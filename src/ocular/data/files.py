@@ -86,7 +86,7 @@ def _expanded(source: str | Path) -> list[Path | bytes]:
     if path.is_dir():
         return [*_files_in(path)]
     if path.exists():
-        return [path]
+        return [path if path.is_file() else path.read_bytes()]  # a pipe, as of <(zcat …), can be read only once
     if glob.has_magic(text):
         matches = [*map(Path, sorted(glob.glob(str(path), recursive=True)))]  # noqa: PTH207  may be absolute
         if not matches:

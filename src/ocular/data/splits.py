@@ -16,7 +16,7 @@ from ocular.validation import check_share, check_whole, random_generator
 
 
 class Split(NamedTuple):
-    """What a model may learn from, and what it is asked about."""
+    """The purchases that a model is fitted to, and those that were held out."""
 
     train: Interactions
     test: Interactions

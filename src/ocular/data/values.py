@@ -193,11 +193,11 @@ def _bad_date_format(date_format: str) -> ConfigError:
 
 def _date_remedy(value: str) -> Remedy:
     """Return what to pass so that a date of this form can be read."""
-    found = re.fullmatch(r"(\d{1,2}([./-])\d{1,2}\2\d{4})( \d{1,2}:\d{2}(:\d{2})?)?", value.strip())
-    if not found:
+    parts = re.fullmatch(r"(\d{1,2}([./-])\d{1,2}\2\d{4})( \d{1,2}:\d{2}(:\d{2})?)?", value.strip())
+    if not parts:
         form = "write it like 2024-01-31 or 2024-01-31 14:30:00, or leave it empty where it is not known; other forms: "
         return [form, Parameter("date_format")]
-    sign, clock, seconds = found[2], found[3], found[4]
+    sign, clock, seconds = parts[2], parts[3], parts[4]
     rest = f"{sign}%Y" + (" %H:%M" if clock else "") + (":%S" if seconds else "")
     day_first = Parameter("date_format", f'"%d{sign}%m{rest}"')
     if sign == ".":

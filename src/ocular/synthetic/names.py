@@ -370,7 +370,7 @@ FAMILIES = {
 def roots() -> dict[str, list[str]]:
     """Return the family names of every language, each in one language only."""
     taken: set[str] = set()
-    found = {}
+    roots_by_language = {}
     for name, language in LANGUAGES.items():
         # no "Barrowwick" with its letter twice, no "Bergberg"
         joined = [
@@ -379,9 +379,9 @@ def roots() -> dict[str, list[str]]:
             for ending in language.endings.split()
             if beginning[-1].lower() != ending[0] and not beginning.lower().endswith(ending)
         ]
-        found[name] = [root for root in dict.fromkeys(joined) if root not in taken]
+        roots_by_language[name] = [root for root in dict.fromkeys(joined) if root not in taken]
         taken.update(joined)
-    return found
+    return roots_by_language
 
 
 def company_names(rng: np.random.Generator, industry: NDArray[np.int64], country: NDArray[np.int64]) -> Names:

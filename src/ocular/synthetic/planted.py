@@ -67,9 +67,9 @@ def _memberships(rng: np.random.Generator, n: int, n_coclusters: int, size: int 
     shuffled = rng.permutation(n)
     edges = np.linspace(0, n, n_coclusters + 1).astype(np.int64).tolist()
     for cocluster, start, end in zip(member, edges[:-1], edges[1:], strict=True):
-        wanted = size or min(n, max(1, round((1 + overlap) * (end - start))))
-        own = min(end - start, wanted)
-        further = rng.choice(n - own, wanted - own, replace=False, shuffle=False)
+        n_members = size or min(n, max(1, round((1 + overlap) * (end - start))))
+        own = min(end - start, n_members)
+        further = rng.choice(n - own, n_members - own, replace=False, shuffle=False)
         cocluster[shuffled[start : start + own]] = True
         cocluster[shuffled[(start + own + further) % n]] = True
     return member
@@ -115,11 +115,11 @@ def _scale(activity: Floats, popularity: Floats, n_pairs: float) -> float:
     """Return the factor that makes so many pairs likely, where a pair occurs with probability 1 - exp(-factor·a·p)."""
     (a, n_a), (p, n_p) = _steps(activity), _steps(popularity)
     rates, cells = np.outer(a, p), np.outer(n_a, n_p)
-    wanted = min(n_pairs, 0.95 * cells.sum())
+    target = min(n_pairs, 0.95 * cells.sum())
     low, high = -50.0, 50.0  # of its logarithm
     while high - low > 1e-6:
         middle = (low + high) / 2
-        enough = -(cells * np.expm1(-np.exp(middle) * rates)).sum() >= wanted
+        enough = -(cells * np.expm1(-np.exp(middle) * rates)).sum() >= target
         low, high = (low, middle) if enough else (middle, high)
     return float(np.exp(high))
 
