@@ -204,7 +204,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         """What a fit leaves behind, wherever its sweeps ran."""
         if result.interrupted:
             warnings.warn(
-                f"interrupted: the model keeps the state after sweep {len(result.state.history)}, the best so far",
+                f"interrupted: the model keeps the state after sweep {len(result.state.objectives)}, the best so far",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -269,7 +269,7 @@ class OCuLaR(BiclusterMixin, BaseEstimator):  # type: ignore[misc]
         self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(n_users, np.float32)
         self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(n_items, np.float32)
         self.bias_ = state.bias
-        self.history_ = list(state.history)
+        self.history_ = list(state.objectives)
         self.objective_ = self.history_[-1]
         self.n_iter_ = len(self.history_)
         for derived in ("_scorer", "_members", "_coclusters", "_working_items"):

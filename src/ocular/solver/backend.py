@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,12 +23,28 @@ STAY = 1.5  # sparse memberships stay so up to this multiple of it: going over t
 LINE_BYTES = 64
 
 
-class Sweeps(ABC):
-    """
-    A backend but for its row steps. Sums, the format of the memberships and the objective are found here, always in the
-    same order, so that every way to step the rows ends with the same bytes.
+class Backend(Protocol):
+    """Where the sweeps run. Data and state stay there; a sweep returns Q only, and the state is fetched on request."""
 
-    Of `by_user` and `by_item` only the ends of the rows are looked at.
+    def start(self, state: State) -> None:
+        """Take over a state, which the sweeps then change."""
+        ...
+
+    def sweep(self) -> float:
+        """Step every item row, then every user row, and return Q."""
+        ...
+
+    def state(self) -> State: ...
+
+    def close(self) -> None: ...
+
+
+class BaseBackend(ABC):
+    """
+    A sweep without its row steps, which a subclass adds.
+
+    The sums, the format of the memberships and the objective are computed here, always in the same order, so that every
+    way to step the rows ends with the same bytes. Of `by_user` and `by_item` only the ends of the rows are used.
     """
 
     def __init__(self, by_user: Adjacency, by_item: Adjacency, config: FitConfig, *, sparse: float = SPARSE) -> None:

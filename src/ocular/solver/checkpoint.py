@@ -80,13 +80,13 @@ class Saver:
                 state = State(
                     **{name: _of_shape(_unpacked(arrays, name), shape) for name, shape in self._shapes.items()},
                     bias=float(arrays["bias"]),
-                    history=arrays["history"].tolist(),
+                    objectives=arrays["objectives"].tolist(),
                 )
         except ArtifactError:
             raise
         except Exception as error:  # a damaged zip file fails in many ways
             raise ArtifactError(f"{path} is not a readable checkpoint ({error}); delete it to start anew") from error
-        self._saved_sweep = len(state.history)
+        self._saved_sweep = len(state.objectives)
         return state
 
     def _check(self, path: Path, meta: dict[str, Any]) -> None:
@@ -120,14 +120,14 @@ class Saver:
                     user_steps=state.user_steps,
                     item_steps=state.item_steps,
                     bias=np.float64(state.bias),
-                    history=np.array(state.history),
+                    objectives=np.array(state.objectives),
                     **_packed("user_factors", state.user_factors),
                     **_packed("item_factors", state.item_factors),
                 ),
             )
         except ArtifactError as error:
             warnings.warn(f"the fit goes on without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
-        self._saved_at, self._saved_sweep = time.monotonic(), len(state.history)
+        self._saved_at, self._saved_sweep = time.monotonic(), len(state.objectives)
 
 
 def _packed(name: str, factors: Factors) -> dict[str, Any]:

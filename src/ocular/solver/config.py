@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,21 +89,7 @@ class State:
     user_steps: NDArray[np.float32]  # (n_users,) the line search's first try
     item_steps: NDArray[np.float32]  # (n_items,)
     bias: float = 0.0
-    history: list[float] = field(default_factory=list)  # Q after each sweep
-
-
-class Backend(Protocol):
-    """Where the sweeps run. The data and the state stay there; only Q comes back, the state when it is asked for."""
-
-    def start(self, state: State) -> None: ...
-
-    def sweep(self) -> float:
-        """One step for every item row, then for every user row; returns Q."""
-        ...
-
-    def state(self) -> State: ...
-
-    def close(self) -> None: ...
+    objectives: list[float] = field(default_factory=list)  # Q after each sweep
 
 
 def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np.float32]:

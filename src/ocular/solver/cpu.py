@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.solver import kernels, sparse_kernels
-from ocular.solver.backend import SPARSE, Sweeps, column_sums, csr_parts, csr_rows
+from ocular.solver.backend import SPARSE, BaseBackend, column_sums, csr_parts, csr_rows
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
 from ocular.solver.pool import RowPool
 
@@ -83,7 +83,7 @@ def step_sparse_rows(
     return csr_rows(strengths, columns.view(np.int32), ends, rows.shape[1])
 
 
-class CpuBackend(Sweeps):
+class CpuBackend(BaseBackend):
     """Numba kernels in threads."""
 
     def __init__(self, interactions: Interactions, config: FitConfig, *, sparse: float = SPARSE) -> None:

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError, MissingExtraError
 from ocular.solver import cpu
-from ocular.solver.config import Backend, FitConfig
+from ocular.solver.backend import Backend
+from ocular.solver.config import FitConfig
 
 NAMES = re.compile(r"cpu|auto|warp-cpu|cuda(:\d+)?")  # warp-cpu: the GPU's kernels on the CPU, for tests
 TILE = 32  # columns on a GPU are padded with zeros to a multiple of this, so that each row is whole cache lines
 SUM_BLOCK = 1024  # rows whose columns are added up by one thread each
-MOST_POSITIVES = 2**31 - 8  # positions in the lists of positives have 32 bits there, and are taken four at a time
+MAX_POSITIVES = 2**31 - 8  # positions in the lists of positives have 32 bits there, and are taken four at a time
 
 
 def find_device(device: object) -> str:
@@ -98,8 +99,8 @@ def check_memory(device: str, available: float, size: tuple[int, int, int], conf
     """Raises where users, items and positives do not fit into the memory that is free, and says what would."""
     nnz = size[-1]
     needed = estimate_bytes(*size, config.n_coclusters, bias=config.bias)
-    if nnz > MOST_POSITIVES:
-        raise ConfigError(f"expected at most {MOST_POSITIVES:,} positives on {device}, got {nnz:,}; use the device cpu")
+    if nnz > MAX_POSITIVES:
+        raise ConfigError(f"expected at most {MAX_POSITIVES:,} positives on {device}, got {nnz:,}; use the device cpu")
     if needed <= available:
         return
     without = estimate_bytes(*size, 0)

@@ -132,7 +132,7 @@ class GpuBackend:
     def start(self, state: State) -> None:
         self._device.fill(self._users, state.user_factors, state.user_steps)
         self._device.fill(self._items, state.item_factors, state.item_steps)
-        self._bias, self._history = state.bias, state.history
+        self._bias, self._objectives = state.bias, state.objectives
 
     def sweep(self) -> float:
         users, items, step = self._users, self._items, self._device.step
@@ -161,7 +161,7 @@ class GpuBackend:
             users.steps.numpy().copy(),
             items.steps.numpy().copy(),
             self._bias,
-            self._history,
+            self._objectives,
         )
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from ocular.data.interactions import Interactions
 from ocular.errors import DataError
 from ocular.model import OCuLaR, parameters_of
 from ocular.solver import kernels, sparse_kernels
-from ocular.solver.backend import SPARSE, Sweeps, csr_parts, csr_rows, dense
+from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.solver.cpu import step_rows, step_sparse_rows
@@ -137,7 +137,7 @@ class Side:
         return dense(self.factors)
 
 
-class SparkBackend(Sweeps):
+class SparkBackend(BaseBackend):
     """The row steps of a sweep as tasks."""
 
     def __init__(

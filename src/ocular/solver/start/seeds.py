@@ -16,14 +16,14 @@ from ocular.data.interactions import Adjacency
 from ocular.solver import sparse_kernels as kernels
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
-from ocular.solver.start.rows import Positives
+from ocular.solver.start.rows import InteractionSource
 
 STRONGEST = 20  # memberships that a row starts with
 EXPECTED, ROUNDS = 0.5, 3  # share of its positives that a row expects, and passes to get there
 LARGEST = 2.0  # membership
 
 
-def seed_rows(positives: Positives, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
+def seed_rows(positives: InteractionSource, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
     """Memberships of users and items, (n, width)."""
     generator = np.random.default_rng(config.seed)
     rarity = np.log1p(positives.shape[0] / np.maximum(positives.items.degrees, 1)) ** 2
@@ -42,7 +42,7 @@ def seed_rows(positives: Positives, config: FitConfig) -> tuple[sp.csr_array, sp
     return users.astype(np.float32), items.astype(np.float32)
 
 
-def _draw_baskets(positives: Positives, config: FitConfig, generator: np.random.Generator) -> sp.csr_array:
+def _draw_baskets(positives: InteractionSource, config: FitConfig, generator: np.random.Generator) -> sp.csr_array:
     """(width, n_items): everybody's basket once, those of a single item last, and then random halves of them."""
     degrees = positives.users.degrees
     shuffled = generator.permutation(np.flatnonzero(degrees))
