@@ -117,7 +117,8 @@ def assert_follows_the_oracle(run: Run, R: Array, config: FitConfig) -> None:
         for p, q in zip(sides(ours), sides(reference), strict=True):
             assert distance(p, q) < 1e-4, f"memberships and biases after sweep {n}"
         assert ours.bias == pytest.approx(reference.bias, rel=1e-4), f"overall bias after sweep {n}"
-        assert state.objectives[-1] == pytest.approx(true_objective(R, reference, config), rel=1e-4), f"Q after sweep {n}"
+        truth = true_objective(R, reference, config)
+        assert state.objectives[-1] == pytest.approx(truth, rel=1e-4), f"Q after sweep {n}"
 
 
 def sides(p: Parameters) -> tuple[Array, Array]:

@@ -218,7 +218,7 @@ def refused(path: Path, data: Any = DATA, **changes: Any) -> str:
 
 def test_a_checkpoint_of_other_data_is_refused(kept: Path) -> None:
     other = skewed(80, 50, 900, random_state=5)
-    assert "belongs to another purchase history; delete it or choose another file" in refused(kept, other)
+    assert "belongs to other purchases; delete it or choose another file" in refused(kept, other)
 
 
 @pytest.mark.parametrize(

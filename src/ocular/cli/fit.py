@@ -93,22 +93,20 @@ def fit(source: str, output: Path, checkpoint: Path | None, **options: Any) -> N
 
 
 def fit_on_spark(model: OCuLaR, source: str, options: dict[str, Any], session: Any, checkpoint: Path | None) -> OCuLaR:
-    """The executors read Parquet themselves; anything else is read here and sent to them."""
-    from ocular.spark.fit import fit_history
-    from ocular.spark.interactions import SparkHistory
+    """Fit on Spark: executors read Parquet themselves; anything else is read here and sent to them."""
+    from ocular.spark.fit import fit_interactions
+    from ocular.spark.interactions import SparkInteractions
 
     parquet = (
         source.endswith((".parquet", ".pq")) or Path(source).is_dir() or ("://" in source and not options["query"])
     )
     if parquet:
-        history = SparkHistory.of(source, session, column_choices(options))
+        interactions = SparkInteractions.of(source, session, column_choices(options))
     else:
-        history = SparkHistory.of(read_history(source, options), session)
-    tell_size(history.shape, history.nnz, model.n_coclusters)
+        interactions = SparkInteractions.of(read_history(source, options), session)
+    tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
     click.echo("note: hit rates of confidences are not measured on Spark", err=True)
-    return fit_and_report(
-        lambda: fit_history(history, model.config(), session, checkpoint=checkpoint, verbose=model.verbose)
-    )
+    return fit_and_report(lambda: fit_interactions(interactions, model, session, checkpoint=checkpoint))
 
 
 def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int) -> None:

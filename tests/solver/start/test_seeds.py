@@ -9,7 +9,7 @@ from ocular import Interactions, OCuLaR
 from ocular.solver.config import FitConfig
 from ocular.solver.start.initial import initial_state
 from ocular.solver.start.rows import LocalInteractions
-from ocular.solver.start.seeds import EXPECTED, STRONGEST, seed_rows
+from ocular.solver.start.seeds import EXPECTED, MAX_MEMBERSHIPS, seed_rows
 from ocular.synthetic import skewed
 
 
@@ -19,7 +19,7 @@ def test_rows_are_sparse_and_expect_their_share(K: int) -> None:
     users, items = seed_rows(LocalInteractions(data, 1), FitConfig(K, seed=0))
     for rows, side in ((users, data.by_user), (items, data.by_item)):
         sizes = np.diff(rows.indptr)
-        assert sizes.max() <= STRONGEST
+        assert sizes.max() <= MAX_MEMBERSHIPS
         assert (sizes >= (side.degrees > 0)).all()
         assert (rows.data > 0).all()
         assert rows.indices.max() < K

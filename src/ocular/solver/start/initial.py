@@ -50,7 +50,9 @@ MAX_REPAIRS = 10
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
 
 
-def initial_state(data: Interactions | InteractionSource, config: FitConfig, given: tuple[Array, Array] | None = None) -> State:
+def initial_state(
+    data: Interactions | InteractionSource, config: FitConfig, given: tuple[Array, Array] | None = None
+) -> State:
     """Return the state before the first sweep: from `given` (user, item) memberships, or as config.init says."""
     positives = LocalInteractions(data, config.threads) if isinstance(data, Interactions) else data
     n_users, n_items = positives.shape
@@ -60,7 +62,9 @@ def initial_state(data: Interactions | InteractionSource, config: FitConfig, giv
             if rows.shape != (n, K):
                 raise DataError(f"expected {side} memberships of shape {(n, K)}, got shape {rows.shape}")
             if not ((rows >= 0) & (rows <= MAX_MEMBERSHIP)).all():
-                raise DataError(f"expected {side} memberships from 0 to {MAX_MEMBERSHIP:g}, got others; scale them down")
+                raise DataError(
+                    f"expected {side} memberships from 0 to {MAX_MEMBERSHIP:g}, got others; scale them down"
+                )
         users, items = given
     elif config.init == "auto" and (effort := search_effort(positives.nnz * K)).max_repairs:
         return _searched(positives.gather(), config, effort)
@@ -132,7 +136,9 @@ def _random(positives: InteractionSource, config: FitConfig, generator: np.rando
     return generator.random(users, dtype=np.float32), generator.random(items, dtype=np.float32)
 
 
-def _overlapping(positives: InteractionSource, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
+def _overlapping(
+    positives: InteractionSource, config: FitConfig, generator: np.random.Generator
+) -> tuple[Array, Array]:
     items = generator.random((positives.shape[1], config.n_coclusters), dtype=np.float32)
     users = _unusual_owners(items, positives.items, positives.users)
     items = _unusual_owners(users, positives.users, positives.items)
@@ -143,7 +149,7 @@ def _overlapping(positives: InteractionSource, config: FitConfig, generator: np.
 
 
 def _unusual_owners(weights: Array, by_weight: RowSource, by_row: RowSource) -> Array:
-    """How far each row's total of its neighbours' weights lies above chance: a z-score less UNUSUAL, or 0."""
+    """Return how far each row's sum of its neighbours' weights lies above chance: a z-score less UNUSUAL, or 0."""
     owned: Array = by_row.apply(_owned_weight, weights)
     degrees = by_row.degrees.astype(np.float32)[:, None]
     popularity = by_weight.degrees / by_weight.degrees.sum()
@@ -163,7 +169,7 @@ def _owned_weight(positives: Adjacency, pool: RowPool, weights: Array) -> Array:
 
 
 def _scale_by_degree(users: Array, items: Array, positives: InteractionSource) -> None:
-    """In place: the mean affinity of u and i becomes what their degrees alone explain, d_u d_i / nnz."""
+    """Scale the rows in place so that the mean affinity of u and i is what their degrees explain, d_u d_i / nnz."""
     K = users.shape[1]
     user_degrees, item_degrees = positives.users.degrees, positives.items.degrees
     # both sides get the same norm, as the penalty will have it
@@ -174,6 +180,6 @@ def _scale_by_degree(users: Array, items: Array, positives: InteractionSource) -
 
 
 def _per_mean(rows: Array, target: NDArray[np.float64]) -> Array:
-    """The factor, (n_rows, 1), that gives each row its target mean."""
+    """Return the factor, (n_rows, 1), that gives each row its target mean."""
     factor: Array = (target / np.maximum(rows.mean(axis=1), 1e-9)).astype(np.float32)
     return factor[:, None]

@@ -136,9 +136,7 @@ def _among(chosen: Mask, members: NDArray[np.int64], n: int) -> Mask:
     return mask
 
 
-def _gain(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], part: Floats, halves: list[tuple[Mask, Mask]]
-) -> float:
+def _gain(rows: NDArray[np.int64], columns: NDArray[np.int64], part: Floats, halves: list[tuple[Mask, Mask]]) -> float:
     """Return what two densities explain better than one, less what neither half holds any more."""
     inside = [a[rows] & b[columns] for a, b in halves]
     two = sum(

@@ -1,5 +1,8 @@
 """What a repair has to know of every co-cluster, in one pass over the positives each."""
 
+# mypy: disable-error-code="no-untyped-def"
+# Numba infers the types.
+
 from __future__ import annotations
 
 import math

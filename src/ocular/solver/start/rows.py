@@ -20,7 +20,7 @@ class RowSource(Protocol):
     def degrees(self) -> NDArray[np.int64]: ...
 
     def apply(self, function: Callable[..., Factors], *shared: Any) -> Any:
-        """Return the rows of function(positives, pool, *shared), which may be called for one block of rows at a time."""
+        """Return the rows of function(positives, pool, *shared), which may be called for blocks of rows."""
         ...
 
 
