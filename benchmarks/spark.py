@@ -165,7 +165,7 @@ def main() -> None:
     share, sizes = (50, (50,)) if quick else (1, (200,))
     results: dict[str, Any] = {"executors": EXECUTORS, "task": tasks}
     with TemporaryDirectory() as temporary:
-        path, whole, part = (Path(temporary) / name for name in ("history.npz", "whole", "part"))
+        path, whole, part = (Path(temporary) / name for name in ("interactions.npz", "whole", "part"))
         alone(make, path, USERS // share, PAIRS // share)
         n = alone(write_parquet, path, whole, 1.0)
         for K in sizes:

@@ -22,6 +22,7 @@ from ocular.evaluation.metrics import rank
 
 SETTINGS = ((100, 30.0), (800, 60.0), (4000, 80.0))
 TOLERANCES = (1e-4, 5e-4, 2e-3, 5e-3)
+DEFAULT_SETS = "Online Retail,CiteULike-a"
 SETS = {
     "Online Retail": lambda data: online_retail(data / "online-retail"),
     "CiteULike-a": citeulike_a,
@@ -33,14 +34,17 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     arguments = parser(__doc__)
     add_data_option(arguments)
-    arguments.add_argument("--sets", default="Online Retail", help=f"of {', '.join(SETS)}, separated by commas")
+    arguments.add_argument("--sets", default=DEFAULT_SETS, help=f"of {', '.join(SETS)}, separated by commas")
+    arguments.add_argument("--coclusters", help="only these K, separated by commas")
     arguments.add_argument("--seeds", type=int, default=2)
     given = arguments.parse_args()
+    chosen = given.coclusters and {int(K) for K in given.coclusters.split(",")}
+    settings = [setting for setting in SETTINGS if not chosen or setting[0] in chosen]
     results = {}
     for name in given.sets.split(","):
         train, test = random_split(SETS[name](given.data), random_state=0)
         print(f"{name}, mean of {given.seeds} seeds")
-        for K, regularization in SETTINGS:
+        for K, regularization in settings:
             for tol in TOLERANCES:
                 found = []
                 for seed in range(given.seeds):
@@ -54,7 +58,8 @@ def main() -> None:
                     f"recall@50 {recall:.4f}  MAP@50 {precision:.4f}",
                     flush=True,
                 )
-    save("tolerance", results)
+    if given.sets == DEFAULT_SETS and not chosen:
+        save("tolerance", results)
 
 
 if __name__ == "__main__":
