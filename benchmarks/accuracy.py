@@ -22,10 +22,10 @@ CASES = (
 )
 
 
-def measure(history: Interactions, parameters: dict[str, object], splits: int) -> dict[str, object]:
+def measure(interactions: Interactions, parameters: dict[str, object], splits: int) -> dict[str, object]:
     results, sweeps = [], []
     for seed in range(splits):
-        train, test = random_split(history, random_state=seed)
+        train, test = random_split(interactions, random_state=seed)
         model = OCuLaR(**parameters, tol=1e-5, max_iter=60, random_state=seed)
         model.fit(train)
         results.append(rank(model, train, test, M=50)[:2])

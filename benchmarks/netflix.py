@@ -1,5 +1,5 @@
 """
-A history of the size and shape of the Netflix Prize on one machine: time per sweep against the fraction of the data,
+Purchases of the size and shape of the Netflix Prize on one machine: time per sweep against the fraction of the data,
 a whole fit and its peak memory, and top-50 for everybody, beside implicit. Every part runs in a process of its own, so
 that its peak is its own.
 
@@ -122,7 +122,7 @@ def main() -> None:
     quick = arguments.parse_args().quick
     share = 50 if quick else 1
     with TemporaryDirectory() as folder:
-        path, model_path = Path(folder) / "history.npz", Path(folder) / "model"
+        path, model_path = Path(folder) / "interactions.npz", Path(folder) / "model"
         data = alone(make, path, USERS // share, PAIRS // share)
         print(
             "  ".join(f"{name} {value:,.4g}" if value < 1 else f"{name} {value:,.0f}" for name, value in data.items())

@@ -40,23 +40,23 @@ REGULARIZATION = 3.0  # for all sizes
 Biclusters = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # (n, n_users), (n, n_items)
 
 
-def ocular(history: Interactions, K: int, seed: int) -> Biclusters:
-    model = OCuLaR(K, REGULARIZATION, max_iter=300, n_threads=1, random_state=seed).fit(history)
+def ocular(interactions: Interactions, K: int, seed: int) -> Biclusters:
+    model = OCuLaR(K, REGULARIZATION, max_iter=300, n_threads=1, random_state=seed).fit(interactions)
     return model.rows_, model.columns_
 
 
-def spectral(history: Interactions, K: int, seed: int) -> Biclusters:
-    bought = history.to_matrix()
-    users, items = (np.flatnonzero(side.degrees) for side in (history.by_user, history.by_item))
+def spectral(interactions: Interactions, K: int, seed: int) -> Biclusters:
+    bought = interactions.to_matrix()
+    users, items = (np.flatnonzero(side.degrees) for side in (interactions.by_user, interactions.by_item))
     model = SpectralCoclustering(K, random_state=seed).fit(bought[users][:, items])  # refuses empty rows
-    rows, columns = (np.zeros((K, n), dtype=bool) for n in history.shape)
+    rows, columns = (np.zeros((K, n), dtype=bool) for n in interactions.shape)
     rows[:, users], columns[:, items] = model.rows_, model.columns_
     return rows, columns
 
 
-def nmf(history: Interactions, K: int, seed: int) -> Biclusters:
+def nmf(interactions: Interactions, K: int, seed: int) -> Biclusters:
     model = NMF(K, init="nndsvda", max_iter=300, random_state=seed)
-    users, items = model.fit_transform(history.to_matrix()).T, model.components_
+    users, items = model.fit_transform(interactions.to_matrix()).T, model.components_
     return tuple(side >= np.maximum(side.max(axis=1, keepdims=True) / 2, 1e-9) for side in (users, items))
 
 
@@ -64,8 +64,8 @@ METHODS: dict[str, Callable[[Interactions, int, int], Biclusters]] = {
     "OCuLaR": ocular,
     "spectral": spectral,
     "NMF": nmf,
-    "modularity": lambda history, _, seed: modularity(history, method="louvain", random_state=seed),
-    "BIGCLAM": lambda history, K, seed: bigclam(history, K, random_state=seed),
+    "modularity": lambda interactions, _, seed: modularity(interactions, method="louvain", random_state=seed),
+    "BIGCLAM": lambda interactions, K, seed: bigclam(interactions, K, random_state=seed),
 }
 
 
@@ -85,9 +85,9 @@ def _with_pairs(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> tuple[ND
     return rows[whole].astype(np.float64), columns[whole].astype(np.float64)
 
 
-def stability(history: Interactions, K: int, seeds: Iterable[int]) -> float:
+def stability(interactions: Interactions, K: int, seeds: Iterable[int]) -> float:
     """Mean match of the co-clusters of each two seeds."""
-    found = [ocular(history, K, seed) for seed in seeds]
+    found = [ocular(interactions, K, seed) for seed in seeds]
     return mean(best_match(one, other) for one, other in combinations(found, 2))
 
 

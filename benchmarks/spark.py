@@ -32,7 +32,7 @@ from ocular.solver.start.initial import initial_state
 USERS, PAIRS, SWEEPS, EXECUTORS, TASKS, MANY = 100_000, 20_000_000, 20, 2, 64, 2000
 PARTS = "total", "broadcast", "job", "gather"
 COLUMNS = {"client": "who", "product": "what"}
-LEAST_KERNEL = 0.6  # share of the cores' time
+MIN_KERNEL = 0.6  # share of the cores' time
 QUIET = {"spark_ui_enabled": "false", "spark_executor_memory": "4g", "spark_driver_memory": "2g"}
 
 
@@ -65,26 +65,26 @@ def sweep_locally(folder: Path, K: int) -> dict[str, Any]:
 def sweep_on_spark(folder: Path, K: int, sweeps: int = SWEEPS) -> dict[str, Any]:
     from ocular.spark import connect
     from ocular.spark.fit import SparkBackend
-    from ocular.spark.interactions import SparkHistory, _degrees
+    from ocular.spark.interactions import SparkInteractions, block_degrees
 
     spark = connect(f"local-cluster[{EXECUTORS},1,4096]", **QUIET)
     begun = time.perf_counter()
-    history = SparkHistory.of(folder, spark, COLUMNS)
+    interactions = SparkInteractions.of(folder, spark, COLUMNS)
     read_in = time.perf_counter() - begun
-    backend = SparkBackend(history, config(K), spark)
-    backend.start(initial_state(history, config(K)))
+    backend = SparkBackend(interactions, config(K), spark)
+    backend.start(initial_state(interactions, config(K)))
     objectives = [backend.sweep() for _ in range(sweeps)]
     blocks = {}
-    for side, rows in (("item", history.items), ("user", history.users)):
+    for side, rows in (("item", interactions.items), ("user", interactions.users)):
         begun = time.perf_counter()
-        rows.run(_degrees)
+        rows.run(block_degrees)
         blocks[side] = time.perf_counter() - begun
     state = backend.state()
     bytes_of = {side: _bytes(getattr(state, f"{side}_factors")) for side in ("user", "item")}
     peaks = {"python": _peak(os.getpid()), "java": _peak(spark.sparkContext._gateway.proc.pid)}
     found = {
-        "read": read_in, "shape": history.shape, "positives": history.nnz, "objectives": objectives, "blocks": blocks,
-        "bytes": bytes_of,
+        "read": read_in, "shape": interactions.shape, "positives": interactions.nnz, "objectives": objectives,
+        "blocks": blocks, "bytes": bytes_of,
         "tasks": len(backend.half_sweeps[-1].kernels),
         "half-sweeps": [vars(half) for half in backend.half_sweeps[2:]],  # the first compiles and loads
         "driver": peaks,
@@ -144,7 +144,7 @@ def tell(found: dict[str, Any], local: dict[str, Any]) -> dict[str, Any]:
         means[side] = {"total": mean["total"], **parts}
     share = sum(means[side]["kernel"] for side in means) / total
     print(f"  a sweep {total:.2f} s, locally {local['sweep']:.2f} s: ratio {total / local['sweep']:.2f}; "
-          f"kernel {share:.0%} (asked for: ≥ {LEAST_KERNEL:.0%})")  # fmt: skip
+          f"kernel {share:.0%} (asked for: ≥ {MIN_KERNEL:.0%})")  # fmt: skip
     print(f"  the objective after each sweep is the same: {found['objectives'] == local['objectives']}")
     return {"half-sweeps": means, "sweep": total, "kernel": share}
 
@@ -165,7 +165,7 @@ def main() -> None:
     share, sizes = (50, (50,)) if quick else (1, (200,))
     results: dict[str, Any] = {"executors": EXECUTORS, "task": tasks}
     with TemporaryDirectory() as temporary:
-        path, whole, part = (Path(temporary) / name for name in ("history.npz", "whole", "part"))
+        path, whole, part = (Path(temporary) / name for name in ("interactions.npz", "whole", "part"))
         alone(make, path, USERS // share, PAIRS // share)
         n = alone(write_parquet, path, whole, 1.0)
         for K in sizes:

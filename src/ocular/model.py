@@ -234,7 +234,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         """Keep what a fit leaves behind, wherever its sweeps ran."""
         if result.interrupted:
             warnings.warn(
-                f"interrupted: the model keeps the state after sweep {len(result.state.history)}, the best so far",
+                f"interrupted: the model keeps the state after sweep {len(result.state.objectives)}, the best so far",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -300,7 +300,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(n_users, np.float32)
         self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(n_items, np.float32)
         self.bias_ = state.bias
-        self.history_ = list(state.history)
+        self.history_ = list(state.objectives)
         self.objective_ = self.history_[-1]
         self.n_iter_ = len(self.history_)
         for name in DERIVED:

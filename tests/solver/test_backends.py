@@ -27,7 +27,8 @@ from support import (
 
 from ocular import Interactions
 from ocular.explain.coclusters import find_members
-from ocular.solver.config import Backend, FitConfig, State
+from ocular.solver.backend import Backend
+from ocular.solver.config import FitConfig, State
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.devices import open_backend
 from ocular.solver.objective import Parameters
@@ -61,15 +62,15 @@ SEARCHES = ("scaled", "paper")
 
 @pytest.fixture(params=BACKENDS)
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Runs sweeps on the backend; the state's history holds the Q that it reported."""
+    """Runs sweeps on the backend; the state's objectives are the Q that it reported."""
     opened: list[Backend] = []
 
     def sweeps(interactions: Interactions, config: FitConfig, n: int, start: State | None = None) -> State:
         backend: Backend = request.param(interactions, config)
         opened.append(backend)
         backend.start(start or initial_state(interactions, config))
-        history = [backend.sweep() for _ in range(n)]
-        return replace(dense(backend.state()), history=history)
+        objectives = [backend.sweep() for _ in range(n)]
+        return replace(dense(backend.state()), objectives=objectives)
 
     yield sweeps
     for backend in opened:
@@ -100,7 +101,7 @@ def test_the_usual_start_is_no_trap_on_small_data(seed: int) -> None:
 
 def state_bytes(state: State) -> list[bytes]:
     arrays = (state.user_factors, state.item_factors, state.user_steps, state.item_steps)
-    return [*(array.tobytes() for array in arrays), np.array([state.bias, *state.history]).tobytes()]
+    return [*(array.tobytes() for array in arrays), np.array([state.bias, *state.objectives]).tobytes()]
 
 
 def assert_follows_the_oracle(run: Run, R: Array, config: FitConfig) -> None:
@@ -116,7 +117,8 @@ def assert_follows_the_oracle(run: Run, R: Array, config: FitConfig) -> None:
         for p, q in zip(sides(ours), sides(reference), strict=True):
             assert distance(p, q) < 1e-4, f"memberships and biases after sweep {n}"
         assert ours.bias == pytest.approx(reference.bias, rel=1e-4), f"overall bias after sweep {n}"
-        assert state.history[-1] == pytest.approx(true_objective(R, reference, config), rel=1e-4), f"Q after sweep {n}"
+        truth = true_objective(R, reference, config)
+        assert state.objectives[-1] == pytest.approx(truth, rel=1e-4), f"Q after sweep {n}"
 
 
 def sides(p: Parameters) -> tuple[Array, Array]:
@@ -159,7 +161,7 @@ def test_beta_and_sigma_reach_the_line_search(run: Run) -> None:
     config = replace(PLAIN, beta=0.3, sigma=0.6, line_search="paper")
     assert_follows_the_oracle(run, R, config)
     usual = run(data_of(R), replace(PLAIN, line_search="paper"), 6)
-    assert run(data_of(R), config, 6).history != usual.history
+    assert run(data_of(R), config, 6).objectives != usual.objectives
 
 
 @pytest.mark.parametrize("line_search", SEARCHES)
@@ -169,18 +171,18 @@ def test_the_reported_objective_is_that_of_the_state(run: Run, variant: str, lin
     for n in (1, 2, 15):
         state = run(data_of(R), config, n)
         truth = true_objective(R, parameters_of(state, config), config)
-        assert state.history[-1] == pytest.approx(truth, rel=1e-5)
+        assert state.objectives[-1] == pytest.approx(truth, rel=1e-5)
 
 
 @pytest.mark.parametrize("line_search", SEARCHES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_objective_never_increases(run: Run, variant: str, line_search: str) -> None:
     config = replace(VARIANTS[variant], line_search=line_search)
-    history = np.array(run(data_of(R), config, 60).history)
+    objectives = np.array(run(data_of(R), config, 60).objectives)
     # a float32 sum resolves no more than this; without a penalty affinities, and what cancels in the sum, grow large
     resolution = 2e-6 if config.regularization else 2e-5
-    assert (np.diff(history) <= resolution * history[:-1]).all()
-    assert history[-1] < history[0]
+    assert (np.diff(objectives) <= resolution * objectives[:-1]).all()
+    assert objectives[-1] < objectives[0]
 
 
 # ------------------------------------------------------------------------------------------------------ the structure
@@ -227,7 +229,7 @@ def test_rows_without_positives_belong_nowhere(run: Run, variant: str, line_sear
     assert not state.item_factors[7, :K].any()
     p = parameters_of(state, config)
     assert p.user_bias[4] == p.item_bias[7] == 0.0
-    assert state.history[-1] == pytest.approx(true_objective(R, p, config), rel=1e-5)
+    assert state.objectives[-1] == pytest.approx(true_objective(R, p, config), rel=1e-5)
 
 
 @pytest.mark.parametrize("variant", ["ocular", "bias"])
@@ -349,16 +351,16 @@ def test_extremes_give_numbers(run: Run, matrix: str, extreme: str, bias: bool, 
         for array in (state.user_factors, state.item_factors, state.user_steps, state.item_steps):
             assert np.isfinite(array).all()
         assert np.isfinite(state.bias)
-        assert np.isfinite(state.history).all()
+        assert np.isfinite(state.objectives).all()
         assert state.user_factors.min() >= 0
         assert state.item_factors.min() >= 0
         # Q is a sum of costs: near zero the float32 sums leave an error of the size of what cancels
         truth = true_objective(R, parameters_of(state, config), config)
-        assert state.history[-1] == pytest.approx(truth, rel=1e-3, abs=0.1)
+        assert state.objectives[-1] == pytest.approx(truth, rel=1e-3, abs=0.1)
 
 
 def test_a_huge_penalty_leaves_no_membership(run: Run) -> None:
     config = replace(PLAIN, regularization=1e12)
     state = run(data_of(R), config, 30)
     assert max(state.user_factors.max(), state.item_factors.max()) < 1e-6
-    assert state.history[-1] == pytest.approx(-R.sum() * np.log(-np.expm1(-1e-4)), rel=1e-3)
+    assert state.objectives[-1] == pytest.approx(-R.sum() * np.log(-np.expm1(-1e-4)), rel=1e-3)

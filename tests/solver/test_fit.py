@@ -51,12 +51,12 @@ def every_sweep(path: Path) -> Checkpoint:
 
 def test_stops_when_the_relative_decrease_falls_below_tol() -> None:
     model = estimator(tol=1e-3, max_iter=500, init="overlap").fit(DATA)
-    history = np.array(model.history_)
-    falls = -np.diff(history) / history[:-1]
+    objectives = np.array(model.history_)
+    falls = -np.diff(objectives) / objectives[:-1]
     assert model.converged_
     assert (falls[:-1] >= 1e-3).all()
     assert falls[-1] < 1e-3
-    assert 2 < model.n_iter_ == len(history) < 500
+    assert 2 < model.n_iter_ == len(objectives) < 500
 
 
 def test_max_iter_ends_a_fit_and_says_so() -> None:
@@ -178,12 +178,12 @@ def test_a_checkpoint_is_written_when_it_is_due(
     def look(sweep: int, _: float) -> None:  # called before the sweep is saved
         if path.exists():
             with np.load(path) as file:
-                seen.append(len(file["history"]))
+                seen.append(len(file["objectives"]))
 
     estimator().fit(DATA, checkpoint=checkpoint(path), callback=look)
     assert sorted(set(seen)) == sweeps
     with np.load(path) as file:
-        assert len(file["history"]) == 12
+        assert len(file["objectives"]) == 12
 
 
 def test_numpy_numbers_as_parameters_can_be_kept(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def refused(path: Path, data: Any = DATA, **changes: Any) -> str:
 
 def test_a_checkpoint_of_other_data_is_refused(kept: Path) -> None:
     other = skewed(80, 50, 900, random_state=5)
-    assert "belongs to another purchase history; delete it or choose another file" in refused(kept, other)
+    assert "belongs to other purchases; delete it or choose another file" in refused(kept, other)
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def sweeps_kept(path: Path) -> int:
     if not path.exists():
         return 0
     with np.load(path) as file:
-        return len(file["history"])
+        return len(file["objectives"])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")

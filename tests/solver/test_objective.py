@@ -180,15 +180,15 @@ def test_reference_sweeps_never_increase_the_objective(scaled: bool, with_bias: 
     p = Parameters(rng.random((15, 4)), rng.random((10, 4)), np.zeros(15), np.zeros(10), 0.1 if with_bias else 0.0)
     weights = objective.user_weights(R, relative=True)
     steps = np.ones(15), np.ones(10)
-    history = [objective.objective(R, p, weights, regularization, 1e-4)]
+    objectives = [objective.objective(R, p, weights, regularization, 1e-4)]
     for _ in range(15):
         if with_bias:
             p = replace(p, bias=objective.updated_bias(R, p, weights, 1e-4))
         p, steps = objective.sweep(R, p, steps, weights, regularization, 1e-4, with_bias=with_bias, scaled=scaled)
-        history.append(objective.objective(R, p, weights, regularization, 1e-4))
-    falls = -np.diff(history)
-    assert (falls >= -1e-12 * history[0]).all()
-    assert history[-1] < 0.95 * history[0]
+        objectives.append(objective.objective(R, p, weights, regularization, 1e-4))
+    falls = -np.diff(objectives)
+    assert (falls >= -1e-12 * objectives[0]).all()
+    assert objectives[-1] < 0.95 * objectives[0]
     assert min(p.user_factors.min(), p.item_factors.min(), p.user_bias.min(), p.item_bias.min()) >= 0
     assert with_bias or not (p.user_bias.any() or p.item_bias.any())
 
@@ -200,12 +200,12 @@ def test_updating_the_overall_bias_never_increases_the_objective(relative: bool,
     rng = np.random.default_rng(1)
     weights = objective.user_weights(R, relative)
     p = Parameters(rng.random((15, 2)), rng.random((10, 2)), rng.random(15), rng.random(10), bias)
-    history = []
+    objectives = []
     for _ in range(10):
-        history.append(objective.objective(R, p, weights, 0.0, 1e-4))
+        objectives.append(objective.objective(R, p, weights, 0.0, 1e-4))
         p = replace(p, bias=objective.updated_bias(R, p, weights, 1e-4))
-    assert (np.diff(history) <= 1e-12 * history[0]).all()
-    assert history[-1] < history[0]
+    assert (np.diff(objectives) <= 1e-12 * objectives[0]).all()
+    assert objectives[-1] < objectives[0]
 
 
 def test_the_overall_bias_alone_learns_the_density() -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ocular.solver.config import FitConfig
+from ocular import OCuLaR
 
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that starts sooner
 QUICK = {
     "spark_driver_extraJavaOptions": FAST, "spark_executor_extraJavaOptions": FAST, "spark_ui_enabled": "false",
     "spark_sql_shuffle_partitions": "3",
 }  # fmt: skip
-CONFIG = FitConfig(12, 5.0, seed=0, max_iter=4, tol=0.0)
+
+
+def estimator(**changes: Any) -> OCuLaR:
+    """Return a model that sweeps four times if nothing else is asked for."""
+    usual = {"n_coclusters": 12, "regularization": 5.0, "random_state": 0, "max_iter": 4, "tol": 0.0}
+    return OCuLaR(**usual | changes)
 
 
 def executors(spark: Any) -> list[int]:

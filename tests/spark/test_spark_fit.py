@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from spark_support import CONFIG, executors
+from sklearn.base import clone
+from spark_support import estimator, executors
 from support import learned_bytes, public_set, start_python
 
 from ocular import Interactions, OCuLaR, load
 from ocular.data.datasets import movielens
 from ocular.data.readers import read
-from ocular.model import parameters_of
+from ocular.errors import ConfigError
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import FitConfig
 from ocular.spark import fit
 from ocular.spark.blocks import cut
 from ocular.spark.fit import SparkModel
-from ocular.spark.interactions import SparkHistory
+from ocular.spark.interactions import SparkInteractions
 
 COLUMNS = {"client": "who", "product": "what", "price": "paid", "quantity": "n", "time": "at", "currency": "EUR"}
 
 
-def locally(data: Interactions, config: FitConfig) -> OCuLaR:
-    return OCuLaR(**parameters_of(config)).fit(data)
+def locally(data: Interactions, model: OCuLaR) -> OCuLaR:
+    return clone(model).fit(data)
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,34 @@ def locally(data: Interactions, config: FitConfig) -> OCuLaR:
     ids=["auto", "relative", "bias", "paper", "seeds", "becomes sparse"],
 )
 def test_the_factors_have_the_same_bytes(spark: Any, sales: Interactions, changes: dict[str, Any]) -> None:
-    config = FitConfig(**(CONFIG.__dict__ | changes))
-    found = fit(sales, config, spark, n_blocks=5)
-    assert learned_bytes(found) == learned_bytes(locally(sales, config))
+    model = estimator(**changes)
+    found = fit(sales, model, spark, n_blocks=5)
+    assert learned_bytes(found) == learned_bytes(locally(sales, model))
     assert found.interactions_ is sales
+    assert found.get_params() == model.get_params()
+    assert not hasattr(model, "user_factors_")
+
+
+def test_a_given_start_and_a_generator_of_seeds(spark: Any, sales: Interactions) -> None:
+    rng = np.random.default_rng(0)
+    start = tuple(rng.random((n, 12), dtype=np.float32) / 10 for n in sales.shape)
+    given = estimator(init=start, max_iter=2)
+    assert learned_bytes(fit(sales, given, spark)) == learned_bytes(locally(sales, given))
+    drawn = [estimator(random_state=np.random.RandomState(3), init="random", max_iter=2) for _ in range(2)]
+    assert learned_bytes(fit(sales, drawn[0], spark)) == learned_bytes(drawn[1].fit(sales))
+
+
+def test_a_device_is_refused(spark: Any, sales: Interactions) -> None:
+    with pytest.raises(ConfigError, match="expected device to be cpu on Spark, got 'cuda'"):
+        fit(sales, estimator(device="cuda"), spark)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("changes", [{}, {"relative": True, "regularization": 300.0}, {"bias": True}])
 def test_the_factors_of_movielens_have_the_same_bytes(spark: Any, changes: dict[str, Any]) -> None:
     data = movielens(public_set("movielens-1m"))
-    config = FitConfig(**({"n_coclusters": 50, "regularization": 30.0, "seed": 0, "max_iter": 8} | changes))
-    assert learned_bytes(fit(data, config, spark)) == learned_bytes(locally(data, config))
+    model = estimator(**{"n_coclusters": 50, "regularization": 30.0, "max_iter": 8} | changes)
+    assert learned_bytes(fit(data, model, spark)) == learned_bytes(locally(data, model))
 
 
 def test_sparse_memberships_were_tested(sales: Interactions) -> None:
@@ -64,7 +80,7 @@ def test_sparse_memberships_were_tested(sales: Interactions) -> None:
     from ocular.solver.cpu import CpuBackend
     from ocular.solver.start.initial import initial_state
 
-    config = FitConfig(**(CONFIG.__dict__ | {"init": "overlap", "n_coclusters": 240, "regularization": 1.0}))
+    config = estimator(init="overlap", n_coclusters=240, regularization=1.0).config()
     backend = CpuBackend(sales, config)
     backend.start(initial_state(sales, config))
     formats = []
@@ -96,15 +112,15 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fitted(spark: Any, parquet: Path) -> OCuLaR:
-    return fit(parquet, CONFIG, spark, **COLUMNS)
+    return fit(parquet, estimator(), spark, **COLUMNS)
 
 
 def test_executors_read_parquet_by_the_rules_of_a_local_read(fitted: OCuLaR, parquet: Path) -> None:
-    assert learned_bytes(fitted) == learned_bytes(locally(read(parquet, **COLUMNS), CONFIG))
+    assert learned_bytes(fitted) == learned_bytes(locally(read(parquet, **COLUMNS), estimator()))
 
 
 def test_the_saved_model_is_that_of_one_machine(fitted: OCuLaR, parquet: Path, tmp_path: Path) -> None:
-    local = locally(read(parquet, **COLUMNS), CONFIG)
+    local = locally(read(parquet, **COLUMNS), estimator())
     fitted.save(tmp_path / "spark")
     assert "interactions_" not in fitted.__dict__  # streamed, not gathered
     local.save(tmp_path / "local")
@@ -119,7 +135,7 @@ def test_the_saved_model_is_that_of_one_machine(fitted: OCuLaR, parquet: Path, t
     assert ours.purchases is not None
     assert theirs.purchases is not None
     for name in ("pair", "price", "quantity", "time"):
-        columns = [getattr(history.purchases, name) for history in (ours, theirs)]
+        columns = [getattr(interactions.purchases, name) for interactions in (ours, theirs)]
         assert columns[0].dtype == columns[1].dtype
         if name == "pair":
             np.testing.assert_array_equal(*columns)
@@ -129,22 +145,22 @@ def test_the_saved_model_is_that_of_one_machine(fitted: OCuLaR, parquet: Path, t
     assert price[0] == price[1]
 
 
-def test_the_purchases_are_gathered_when_something_asks(fitted: OCuLaR, parquet: Path) -> None:
+def test_the_purchases_are_gathered_when_something_reads_them(fitted: OCuLaR, parquet: Path) -> None:
     assert isinstance(fitted, SparkModel)
     local = read(parquet, **COLUMNS)
     assert fitted.interactions_.fingerprint() == local.fingerprint()
-    assert fitted.recommend(0, N=3)[0].tolist() == locally(local, CONFIG).recommend(0, N=3)[0].tolist()
+    assert fitted.recommend(0, N=3)[0].tolist() == locally(local, estimator()).recommend(0, N=3)[0].tolist()
 
 
 def test_a_start_on_executors_leaves_the_purchases_there(spark: Any, parquet: Path, monkeypatch: Any) -> None:
-    def gather(_self: SparkHistory) -> Interactions:
-        raise AssertionError("the whole history came to the driver")
+    def gather(_self: SparkInteractions) -> Interactions:
+        raise AssertionError("all purchases came to the driver")
 
-    monkeypatch.setattr(SparkHistory, "gather", gather)
+    monkeypatch.setattr(SparkInteractions, "gather", gather)
     for init in ("overlap", "seeds"):
-        config = FitConfig(8, 5.0, seed=1, max_iter=2, tol=0.0, init=init)
-        found = fit(parquet, config, spark, client="who", product="what")
-        assert learned_bytes(found) == learned_bytes(locally(read(parquet, client="who", product="what"), config))
+        model = estimator(init=init, max_iter=2)
+        found = fit(parquet, model, spark, client="who", product="what")
+        assert learned_bytes(found) == learned_bytes(locally(read(parquet, client="who", product="what"), model))
 
 
 def test_every_broadcast_is_destroyed(spark: Any, sales: Interactions, monkeypatch: Any) -> None:
@@ -156,7 +172,7 @@ def test_every_broadcast_is_destroyed(spark: Any, sales: Interactions, monkeypat
     destroyed: list[Any] = []
     destroy = Broadcast.destroy
     monkeypatch.setattr(Broadcast, "destroy", lambda self, *a: destroyed.append(self) or destroy(self, *a))
-    fit(sales, FitConfig(8, 5.0, seed=1, max_iter=3, tol=0.0, init="overlap", bias=True), spark)
+    fit(sales, estimator(max_iter=3, init="overlap", bias=True), spark)
     # three passes of the start; each version of a side once, but for the last of the users, which nobody reads
     assert len(made) == len(destroyed) == 3 + 2 + 2 * 3 - 1
     assert set(map(id, made)) == set(map(id, destroyed))
@@ -173,18 +189,18 @@ def test_a_killed_executor_changes_nothing(spark: Any, sales: Interactions) -> N
             killed.append(executors(spark)[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    config = FitConfig(12, 5.0, seed=0, max_iter=5, tol=0.0, init="overlap")
-    found = fit(sales, config, spark, callback=kill)
+    model = estimator(max_iter=5, init="overlap")
+    found = fit(sales, model, spark, callback=kill)
     assert killed
-    assert learned_bytes(found) == learned_bytes(locally(sales, config))
+    assert learned_bytes(found) == learned_bytes(locally(sales, model))
 
 
 DRIVER = """
 import os, signal, sys, warnings
 from pathlib import Path
+from ocular import OCuLaR
 from ocular.synthetic.market import b2b
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import FitConfig
 from ocular.spark import connect, fit
 
 def die(sweep, _objective):
@@ -193,8 +209,8 @@ def die(sweep, _objective):
 
 warnings.simplefilter("ignore")
 spark = connect("local[2]", spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1", spark_ui_enabled="false")
-config = FitConfig(12, 5.0, seed=0, max_iter=6, tol=0.0, init="overlap")
-fit(b2b(1500, 150).interactions, config, spark, callback=die, checkpoint=Checkpoint(Path(sys.argv[1]), every_sweeps=1))
+model = OCuLaR(12, 5.0, random_state=0, max_iter=6, tol=0.0, init="overlap")
+fit(b2b(1500, 150).interactions, model, spark, callback=die, checkpoint=Checkpoint(Path(sys.argv[1]), every_sweeps=1))
 """
 
 
@@ -202,25 +218,25 @@ def test_a_killed_driver_is_gone_on_from(spark: Any, sales: Interactions, tmp_pa
     process = start_python(DRIVER, tmp_path / "fit.npz")
     _, told = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL, told
-    config = FitConfig(12, 5.0, seed=0, max_iter=6, tol=0.0, init="overlap")
+    model = estimator(max_iter=6, init="overlap")
     sweeps: list[int] = []
     found = fit(
-        sales, config, spark, callback=lambda sweep, _: sweeps.append(sweep), n_blocks=3,
+        sales, model, spark, callback=lambda sweep, _: sweeps.append(sweep), n_blocks=3,
         checkpoint=Checkpoint(tmp_path / "fit.npz", every_sweeps=1),
     )  # fmt: skip
     assert sweeps == [4, 5, 6]  # the third was saved, and the blocks are others now
-    assert learned_bytes(found) == learned_bytes(locally(sales, config))
+    assert learned_bytes(found) == learned_bytes(locally(sales, model))
 
 
 def test_a_checkpoint_of_other_purchases_is_refused(spark: Any, sales: Interactions, tmp_path: Path) -> None:
     from ocular.errors import ArtifactError
 
-    config = FitConfig(4, 5.0, seed=0, max_iter=1, tol=0.0, init="random")
-    fit(sales, config, spark, checkpoint=tmp_path / "fit.npz")
+    model = estimator(max_iter=1, init="random")
+    fit(sales, model, spark, checkpoint=tmp_path / "fit.npz")
     mask = np.ones(sales.nnz, dtype=bool)
     mask[0] = False
-    with pytest.raises(ArtifactError, match="belongs to another purchase history"):
-        fit(sales.where(mask), config, spark, checkpoint=tmp_path / "fit.npz")
+    with pytest.raises(ArtifactError, match="belongs to other purchases"):
+        fit(sales.where(mask), model, spark, checkpoint=tmp_path / "fit.npz")
 
 
 def test_blocks_share_the_work_and_none_is_empty() -> None:

@@ -29,5 +29,5 @@ def test_a_saved_model_and_an_older_folder(spark: Any, model: OCuLaR, tmp_path: 
     recommend(model, spark, tmp_path / "out", 5)
     assert recommend(tmp_path / "model", spark, tmp_path / "out", 1) == model.interactions_.n_users
     assert len(pl.read_parquet(tmp_path / "out" / "*.parquet")) == model.interactions_.n_users
-    with pytest.raises(ConfigError, match="expected at least 1 product for each client, got 0"):
+    with pytest.raises(ConfigError, match="expected n to be a whole number of at least 1, got 0"):
         recommend(model, spark, tmp_path / "out", 0)

@@ -16,7 +16,7 @@ import polars as pl
 import pyspark
 import pytest
 from command import run
-from spark_support import CONFIG, FAST, executors
+from spark_support import FAST, estimator, executors
 from support import learned_bytes, wait_for
 
 from ocular import Interactions, load
@@ -154,36 +154,36 @@ def test_without_pyspark_or_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_and_files_that_are_not_there(spark: Any, sales_file: Path, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"sales.parquet: no column named 'skuu'; did you mean 'sku'\?"):
-        fit(sales_file, CONFIG, spark, client="company", product="skuu")
+        fit(sales_file, estimator(), spark, client="company", product="skuu")
     with pytest.raises(DataError, match=r"expected Parquet, got .*nowhere.parquet, which is not there"):
-        fit(tmp_path / "nowhere.parquet", CONFIG, spark, client="company", product="sku")
+        fit(tmp_path / "nowhere.parquet", estimator(), spark, client="company", product="sku")
     (tmp_path / "text.parquet").write_text("company,sku\na,b\n")
     with pytest.raises(DataError, match="expected Parquet, got files that are not"):
-        fit(tmp_path / "text.parquet", CONFIG, spark, client="company", product="sku")
+        fit(tmp_path / "text.parquet", estimator(), spark, client="company", product="sku")
     with pytest.raises(ConfigError, match="expected no attributes"):
-        fit(sales_file, CONFIG, spark, client="company", product="sku", client_attributes="sku")
+        fit(sales_file, estimator(), spark, client="company", product="sku", client_attributes="sku")
 
 
 def test_a_bad_row_on_an_executor_is_one_line(spark: Any, tmp_path: Path) -> None:
     pl.DataFrame({"who": ["a", None], "what": ["x", "y"]}).write_parquet(tmp_path / "gaps.parquet")
     with pytest.raises(DataError, match=r"a row: expected 'who' and 'what' in every row, got 1 without") as caught:
-        fit(tmp_path / "gaps.parquet", CONFIG, spark, client="who", product="what")
+        fit(tmp_path / "gaps.parquet", estimator(), spark, client="who", product="what")
     assert "\n" not in str(caught.value)
     pl.DataFrame({"who": ["a"], "what": ["x"], "n": [-1]}).write_parquet(tmp_path / "returns.parquet")
     with pytest.raises(DataError, match="expected at least one purchase, got none in 1 rows"):
-        fit(tmp_path / "returns.parquet", CONFIG, spark, client="who", product="what", quantity="n")
+        fit(tmp_path / "returns.parquet", estimator(), spark, client="who", product="what", quantity="n")
 
 
 WITHOUT_PACKAGE = """
 import sys
 from ocular.synthetic.market import b2b
 from ocular.errors import ConfigError
-from ocular.solver.config import FitConfig
+from ocular import OCuLaR
 from ocular.spark import connect, fit
 
 spark = connect("local[1]", spark_ui_enabled="false", spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=1")
 try:
-    fit(b2b(100, 20).interactions, FitConfig(4, 1.0, init="random"), spark)
+    fit(b2b(100, 20).interactions, OCuLaR(4, 1.0, init="random"), spark)
 except ConfigError as error:
     print(error)
 """

@@ -115,19 +115,17 @@ def save_and_calibrate(model: OCuLaR, output: Path, *, calibrate: bool = True, c
 def fit_on_spark(
     model: OCuLaR, source: tuple[str, ...], options: dict[str, Any], session: Any, checkpoint: Path | None
 ) -> OCuLaR:
-    """The executors read Parquet themselves; anything else is read here and sent to them."""
-    from ocular.spark.fit import fit_history
-    from ocular.spark.interactions import SparkHistory
+    """Fit on Spark: executors read Parquet themselves; anything else is read here and sent to them."""
+    from ocular.spark.fit import fit_interactions
+    from ocular.spark.interactions import SparkInteractions
 
     if (place := spark_place(source, options)) is not None:
-        history = SparkHistory.of(place, session, column_choices(options))
+        interactions = SparkInteractions.of(place, session, column_choices(options))
     else:
-        history = SparkHistory.of(read_history(source, options), session)
-    tell_size(history.shape, history.nnz, model.n_coclusters)
+        interactions = SparkInteractions.of(read_history(source, options), session)
+    tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
     click.echo("note: hit rates of confidences are not measured on Spark", err=True)
-    return fit_and_report(
-        lambda: fit_history(history, model.config(), session, checkpoint=checkpoint, verbose=model.verbose)
-    )
+    return fit_and_report(lambda: fit_interactions(interactions, model, session, checkpoint=checkpoint))
 
 
 def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int) -> None:

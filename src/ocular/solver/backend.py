@@ -1,9 +1,10 @@
-"""What a sweep is, wherever its rows are stepped: on the cores of this machine or on those of a cluster."""
+"""Backends: what runs the sweeps of a fit, and the part of a sweep that cores and clusters have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,23 +16,39 @@ from ocular.solver.config import Factors, FitConfig, State, user_weights
 from ocular.solver.pool import RowPool
 
 SUM_BLOCK = 1024  # rows
-# Share of the dense kernel's work from which on the sparse one is slower, though it does nothing needless
+# Share of the dense kernel's work above which the sparse one is slower, though it does nothing needless
 SPARSE = 0.1
 PER_POSITIVE = 8  # what the sparse kernel does for each positive anyway, as a number of memberships
-STAY = 1.5  # sparse memberships stay so up to this multiple of it: going over takes as long as some sweeps
+STAY = 1.5  # sparse memberships stay sparse up to this multiple of SPARSE: a change takes as long as some sweeps
 LINE_BYTES = 64
 
 
-class Sweeps(ABC):
-    """
-    A backend but for its row steps. Sums, the format of the memberships and the objective are found here, always in the
-    same order, so that every way to step the rows ends with the same bytes.
+class Backend(Protocol):
+    """Where the sweeps run. Data and state stay there; a sweep returns Q only, and the state is fetched on request."""
 
-    Of `by_user` and `by_item` only the ends of the rows are looked at.
+    def start(self, state: State) -> None:
+        """Take over a state, which the sweeps then change."""
+        ...
+
+    def sweep(self) -> float:
+        """Step every item row, then every user row, and return Q."""
+        ...
+
+    def state(self) -> State: ...
+
+    def close(self) -> None: ...
+
+
+class BaseBackend(ABC):
+    """
+    A sweep without its row steps, which a subclass adds.
+
+    The sums, the format of the memberships and the objective are computed here, always in the same order, so that every
+    way to step the rows ends with the same bytes. Of `by_user` and `by_item` only the ends of the rows are used.
     """
 
     def __init__(self, by_user: Adjacency, by_item: Adjacency, config: FitConfig, *, sparse: float = SPARSE) -> None:
-        """sparse: below which share of the work memberships become sparse; never with biases, which everybody has."""
+        """Memberships become sparse below the share `sparse` of the work; never with biases, which every row has."""
         self._config, self._by_user, self._by_item = config, by_user, by_item
         self._sparse = 0.0 if config.bias else sparse
         self._pool = RowPool(config.threads)
@@ -64,17 +81,18 @@ class Sweeps(ABC):
 
     @abstractmethod
     def _step_items(self, user_sum: NDArray[np.float32]) -> None:
-        """One line-searched step for every item row; changes factors, steps and values of the items."""
+        """Step every item row: change factors, steps and values of the items."""
 
     @abstractmethod
-    def _step_users(self, item_sum: NDArray[np.float32]) -> None: ...
+    def _step_users(self, item_sum: NDArray[np.float32]) -> None:
+        """Step every user row: change factors, steps and values of the users."""
 
     @abstractmethod
     def _inverse_probabilities(self) -> NDArray[np.float64]:
-        """(n_users,) Σ w / p over the positives of each user."""
+        """Return Σ w / p over the positives of each user, (n_users,)."""
 
     def _choose_format(self) -> None:
-        """Dense or sparse memberships, whichever the next sweep is faster with."""
+        """Make the memberships dense or sparse, whichever makes the next sweep faster."""
         s = self._state
         limit = self._sparse if isinstance(s.user_factors, np.ndarray) else STAY * self._sparse
         if limit == 0 or self.share_of_work() >= limit:
@@ -83,14 +101,14 @@ class Sweeps(ABC):
             s.user_factors, s.item_factors = sp.csr_array(s.user_factors), sp.csr_array(s.item_factors)
 
     def share_of_work(self) -> float:
-        """What the sparse kernel would do, relative to the dense one's multiplications."""
+        """Return the work of the sparse kernel relative to the dense one's multiplications."""
         s, nnz = self._state, int(self._by_user.indptr[-1])
         sides = (s.user_factors, self._by_user), (s.item_factors, self._by_item)
         work = sum(int(_row_sizes(*side, self._pool) @ side[1].degrees) for side in sides)
         return (work / max(2 * nnz, 1) + PER_POSITIVE) / self._config.n_coclusters
 
     def _updated_bias(self) -> float:
-        """One EM step of the overall bias, as in `objective.updated_bias`."""
+        """Return the overall bias after one EM step, as in `objective.updated_bias`."""
         s = self._state
         inverse = self._inverse_probabilities()
         pairs = self._n_unknown + float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
@@ -98,7 +116,7 @@ class Sweeps(ABC):
 
 
 def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Sum and sum of squares of each column: blocks of a fixed size in threads, then in their order."""
+    """Return the sum and the sum of squares of each column: fixed blocks in threads, then added in their order."""
     n_rows, width = table.shape
     blocks = np.empty((2, -(-n_rows // SUM_BLOCK), width))
     starts = [*range(0, n_rows, SUM_BLOCK), n_rows]
@@ -111,7 +129,7 @@ def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float32], NDA
 
 
 def csr_parts(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float32]]:
-    """Ends, columns, strengths: always of the same types, since a kernel is compiled for each combination of them."""
+    """Return ends, columns, strengths, always of the same types: a kernel is compiled for each combination of them."""
     columns = factors.indices.astype(np.int32, copy=False).view(np.uint32)  # without a sign, which Numba would look at
     return factors.indptr.astype(np.int64), columns, factors.data
 
@@ -119,13 +137,13 @@ def csr_parts(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint
 def csr_rows(
     strengths: NDArray[np.float32], columns: NDArray[np.int32], ends: NDArray[np.int64], width: int
 ) -> sp.csr_array:
-    """With ends of 4 bytes where they suffice: SciPy would give the columns 8 bytes each, too."""
+    """Return sparse rows with ends of 4 bytes where they suffice: else SciPy gives the columns 8 bytes each, too."""
     ends = ends.astype(np.int32 if ends[-1] < 2**31 else np.int64)
     return sp.csr_array((strengths, columns, ends), shape=(len(ends) - 1, width))
 
 
 def dense(factors: Factors) -> NDArray[np.float32]:
-    """Rows that begin with a cache line, as no allocator promises: loads across two lines take longer."""
+    """Return a dense table whose memory begins with a cache line: loads across two lines take longer."""
     if isinstance(factors, np.ndarray) and factors.ctypes.data % LINE_BYTES == 0:
         return factors
     n_rows, width = factors.shape
@@ -140,7 +158,7 @@ def dense(factors: Factors) -> NDArray[np.float32]:
 
 
 def _row_sizes(factors: Factors, positives: Adjacency, pool: RowPool) -> NDArray[np.int64]:
-    """How many memberships each row has."""
+    """Return how many memberships each row has."""
     if not isinstance(factors, np.ndarray):
         return np.asarray(np.diff(factors.indptr), dtype=np.int64)
     sizes = np.empty(len(factors), dtype=np.int64)

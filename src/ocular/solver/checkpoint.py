@@ -1,4 +1,4 @@
-"""The state of a fit on disk, so that a killed fit goes on where it was and ends with the same factors."""
+"""The state of a fit on disk, so that a killed fit resumes where it was and ends with the same factors."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ocular.errors import ArtifactError
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.storage import check_writable, write_file
 
-FORMAT, VERSION = "ocular-checkpoint", 2
+FORMAT, VERSION = "ocular-checkpoint", 3
 PARTS = ("data", "indices", "indptr")  # of sparse memberships
-# these may change between a fit and its continuation; they do not change what a sweep does
-FREE = ("max_iter", "tol", "n_threads")
+# parameters that may change between a fit and its continuation, because they do not change what a sweep does
+CHANGEABLE = ("max_iter", "tol", "n_threads")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where to keep the state, and how often: every n sweeps, every n seconds, or both."""
+    """The file that keeps the state, and how often it is written: every n sweeps, every n seconds, or both."""
 
     path: Path
     every_sweeps: int | None = None
@@ -34,7 +34,7 @@ class Checkpoint:
 
 
 class Data(Protocol):
-    """What a checkpoint knows of the purchases."""
+    """The purchases, as far as a checkpoint knows them."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -43,11 +43,11 @@ class Data(Protocol):
 
 
 class Saver:
-    """Reads a checkpoint that fits this data and configuration, and writes it when it is due."""
+    """Reads a checkpoint of the same data and parameters, and writes it when it is due."""
 
     def __init__(self, checkpoint: Checkpoint, data: Data, config: FitConfig) -> None:
         self._checkpoint = checkpoint
-        fixed = {name: value for name, value in asdict(config).items() if name not in FREE}
+        fixed = {name: value for name, value in asdict(config).items() if name not in CHANGEABLE}
         self._meta: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -66,7 +66,7 @@ class Saver:
         check_writable(checkpoint.path)  # now, not after the first minutes of sweeps
 
     def load(self) -> State | None:
-        """The state to go on from; None if there is no checkpoint yet."""
+        """Return the state to resume from, or None where there is no checkpoint yet."""
         path = self._checkpoint.path
         if not path.exists():
             return None
@@ -80,13 +80,13 @@ class Saver:
                 state = State(
                     **{name: _of_shape(_unpacked(arrays, name), shape) for name, shape in self._shapes.items()},
                     bias=float(arrays["bias"]),
-                    history=arrays["history"].tolist(),
+                    objectives=arrays["objectives"].tolist(),
                 )
         except ArtifactError:
             raise
         except Exception as error:  # a damaged zip file fails in many ways
             raise ArtifactError(f"{path} is not a readable checkpoint ({error}); delete it to start anew") from error
-        self._saved_sweep = len(state.history)
+        self._saved_sweep = len(state.objectives)
         return state
 
     def _check(self, path: Path, meta: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ class Saver:
         if meta.get("version", 0) > VERSION:
             raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
         if meta["data"] != self._meta["data"]:
-            raise ArtifactError(f"{path} belongs to another purchase history; delete it or choose another file")
+            raise ArtifactError(f"{path} belongs to other purchases; delete it or choose another file")
         theirs, ours = meta["config"], self._meta["config"]
         different = [name for name in ours if theirs.get(name) != ours[name]]
         if different:
@@ -109,7 +109,7 @@ class Saver:
         return by_sweeps or by_time
 
     def save(self, state: State) -> None:
-        """A disk that is full now is no reason to lose the fit: that is a warning."""
+        """Write the state; a full disk is no reason to lose the fit, and only warns."""
         meta = json.dumps(self._meta).encode()
         try:
             write_file(
@@ -120,14 +120,14 @@ class Saver:
                     user_steps=state.user_steps,
                     item_steps=state.item_steps,
                     bias=np.float64(state.bias),
-                    history=np.array(state.history),
+                    objectives=np.array(state.objectives),
                     **_packed("user_factors", state.user_factors),
                     **_packed("item_factors", state.item_factors),
                 ),
             )
         except ArtifactError as error:
             warnings.warn(f"the fit goes on without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
-        self._saved_at, self._saved_sweep = time.monotonic(), len(state.history)
+        self._saved_at, self._saved_sweep = time.monotonic(), len(state.objectives)
 
 
 def _packed(name: str, factors: Factors) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""What a fit is asked to do, and the state it works on."""
+"""The parameters of a fit, and the state that its sweeps change."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,13 +18,13 @@ LANES = 16  # factor columns are padded with zeros to a multiple of this, so tha
 BIAS_COLUMN = 0.1  # what the other side holds in a bias's column: about the size of a membership, so one step fits both
 
 INITS = ("auto", "overlap", "seeds", "random")
-GIVEN = "given:"  # with a digest: the start is memberships that the user gave
+GIVEN = "given:"  # before a digest: the start is memberships that the caller gave
 LINE_SEARCHES = ("scaled", "paper")
 
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Parameters of a fit; see `ocular.OCuLaR` for what each means."""
+    """The parameters of a fit, checked; `ocular.OCuLaR` documents them."""
 
     n_coclusters: int = 100
     regularization: float = 30.0
@@ -65,12 +65,13 @@ class FitConfig:
 
     @property
     def width(self) -> int:
-        """Columns of the working arrays: co-clusters, the user's and the item's bias, zeros up to full lanes."""
+        """The columns of the working arrays: co-clusters, the user's and the item's bias, zeros up to full lanes."""
         columns = self.n_coclusters + (2 if self.bias else 0)
         return -(-columns // LANES) * LANES
 
     @property
     def threads(self) -> int:
+        """The number of threads, by default one per core that this process may use."""
         if self.n_threads is not None:
             return self.n_threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -82,32 +83,18 @@ Factors: TypeAlias = "NDArray[np.float32] | sp.csr_array"
 
 @dataclass
 class State:
-    """Everything that changes during a fit: enough to go on from, bit for bit."""
+    """Everything that changes during a fit: enough to resume it, bit for bit."""
 
     user_factors: Factors  # (n_users, width)
     item_factors: Factors  # (n_items, width)
-    user_steps: NDArray[np.float32]  # (n_users,) the line search's first try
+    user_steps: NDArray[np.float32]  # (n_users,) the step that the line search tries first
     item_steps: NDArray[np.float32]  # (n_items,)
     bias: float = 0.0
-    history: list[float] = field(default_factory=list)  # Q after each sweep
-
-
-class Backend(Protocol):
-    """Where the sweeps run. The data and the state stay there; only Q comes back, the state when it is asked for."""
-
-    def start(self, state: State) -> None: ...
-
-    def sweep(self) -> float:
-        """One step for every item row, then for every user row; returns Q."""
-        ...
-
-    def state(self) -> State: ...
-
-    def close(self) -> None: ...
+    objectives: list[float] = field(default_factory=list)  # Q after each sweep
 
 
 def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np.float32]:
-    """What a positive of each user weighs: 1, or unknowns / positives (R-OCuLaR)."""
+    """Return the weight of a positive of each user: 1, or unknowns / positives (R-OCuLaR)."""
     positives = by_user.degrees
     if not relative:
         return np.ones(len(positives), dtype=np.float32)
@@ -116,7 +103,7 @@ def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np
 
 
 def padded(rows: Factors, width: int) -> NDArray[np.float32]:
-    """A dense copy with zeros on the right."""
+    """Return a dense copy with zeros on the right, `width` columns in all."""
     out = np.zeros((rows.shape[0], width), dtype=np.float32)
     out[:, : rows.shape[1]] = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return out

@@ -1,4 +1,4 @@
-"""The sweeps on the cores of this machine."""
+"""The backend that sweeps on the cores of this machine, and the fold-in of new users."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.solver import kernels, sparse_kernels
-from ocular.solver.backend import SPARSE, Sweeps, column_sums, csr_parts, csr_rows
+from ocular.solver.backend import SPARSE, BaseBackend, column_sums, csr_parts, csr_rows
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State, user_weights
 from ocular.solver.pool import RowPool
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
-GROWTH = 1.5  # place for new sparse rows, as a multiple of what the old ones take
+GROWTH = 1.5  # space for new sparse rows, as a multiple of what the old ones take
 
 
 def step_rows(
@@ -31,7 +31,7 @@ def step_rows(
     *,
     bias_column: int,
 ) -> None:
-    """One line-searched step for every row, in place; `values` gets each row's share of Q."""
+    """Take one line-searched step for every row, in place; `values` gets each row's share of Q."""
     ridge = np.zeros(config.width, dtype=np.float32)
     free = np.zeros(config.width, dtype=np.float32)
     ridge[: config.n_coclusters] = config.regularization
@@ -58,7 +58,7 @@ def step_sparse_rows(
     steps: NDArray[np.float32],
     values: NDArray[np.float64],
 ) -> sp.csr_array:
-    """The same for sparse rows, which are new, and with the affinities of the positives, changed in place."""
+    """Return the sparse rows after such a step; `affinities`, those of the positives, change in place."""
     sizes, old, others = np.zeros(len(positives), dtype=np.int64), csr_parts(rows), csr_parts(other)
     problem = (
         other_sum, positives.indptr, positives.indices, row_weights, other_weights, np.float32(config.regularization),
@@ -83,8 +83,8 @@ def step_sparse_rows(
     return csr_rows(strengths, columns.view(np.int32), ends, rows.shape[1])
 
 
-class CpuBackend(Sweeps):
-    """Numba kernels in threads."""
+class CpuBackend(BaseBackend):
+    """Sweeps by Numba kernels in threads."""
 
     def __init__(self, interactions: Interactions, config: FitConfig, *, sparse: float = SPARSE) -> None:
         super().__init__(interactions.by_user, interactions.by_item, config, sparse=sparse)
@@ -146,7 +146,7 @@ def fold_in(
     positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig, bias: float
 ) -> NDArray[np.float32]:
     """
-    The rows of new users, (n, width), with the items fixed: a convex problem for each, stepped to its minimum.
+    Return the rows of new users, (n, width), with the items fixed: each is a convex problem, stepped to its minimum.
 
     `item_factors` are the working arrays of a fit, bias columns included.
     """
@@ -174,7 +174,7 @@ def fold_in(
 
 
 def fold_in_start(positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig) -> NDArray[np.float32]:
-    """The sum of what each new user owns, scaled to a mean affinity of 1 with it."""
+    """Return the sum of the items that each new user owns, scaled to a mean affinity of 1 with them."""
     K = config.n_coclusters
     rows = np.zeros((len(positives), config.width), dtype=np.float32)
     with RowPool(config.threads if len(rows) > 1 else 1) as pool:

@@ -1,5 +1,5 @@
 """
-Where a fit runs: the cores of this machine, or a GPU by NVIDIA Warp, which is imported only when it is asked for.
+Where a fit runs: the cores of this machine, or a GPU by NVIDIA Warp, which is imported only where a GPU is chosen.
 
 docs/gpu.md has the GPU.
 """
@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError, MissingExtraError
 from ocular.solver import cpu
-from ocular.solver.config import Backend, FitConfig
+from ocular.solver.backend import Backend
+from ocular.solver.config import FitConfig
 
 NAMES = re.compile(r"cpu|auto|warp-cpu|cuda(:\d+)?")  # warp-cpu: the GPU's kernels on the CPU, for tests
 TILE = 32  # columns on a GPU are padded with zeros to a multiple of this, so that each row is whole cache lines
 SUM_BLOCK = 1024  # rows whose columns are added up by one thread each
-MOST_POSITIVES = 2**31 - 8  # positions in the lists of positives have 32 bits there, and are taken four at a time
+MAX_POSITIVES = 2**31 - 8  # positions in the lists of positives have 32 bits there, and are taken four at a time
 
 
 def find_device(device: object) -> str:
-    """The device that is meant: "cpu", "warp-cpu" or "cuda:N". Raises where it is not there."""
+    """Return the device that is meant, "cpu", "warp-cpu" or "cuda:N", or raise where it is not there."""
     if not isinstance(device, str) or not NAMES.fullmatch(device):
         raise ConfigError(f"expected device to be one of cpu, cuda, cuda:N, auto, got {device!r}")
     if device == "auto":
@@ -49,42 +50,42 @@ def find_device(device: object) -> str:
 
 
 def open_backend(device: str, interactions: Interactions, config: FitConfig) -> Backend:
-    """What runs the sweeps. Too little memory on a GPU is refused here, before anything is copied."""
-    found = find_device(device)
-    backend: Backend = (
-        cpu.CpuBackend(interactions, config) if found == "cpu" else _gpu().GpuBackend(interactions, config, found)
-    )
+    """Return the backend of a device; too little memory on a GPU is refused here, before anything is copied."""
+    name = find_device(device)
+    if name == "cpu":
+        return cpu.CpuBackend(interactions, config)
+    backend: Backend = _gpu().GpuBackend(interactions, config, name)
     return backend
 
 
 def fold_in(
     device: str, positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig, bias: float
 ) -> NDArray[np.float32]:
-    """`cpu.fold_in` on any device."""
-    found = find_device(device)
-    if found == "cpu":
+    """Do what `cpu.fold_in` does, on any device."""
+    name = find_device(device)
+    if name == "cpu":
         return cpu.fold_in(positives, item_factors, config, bias)
-    rows: NDArray[np.float32] = _gpu().fold_in(positives, item_factors, config, bias, found)
+    rows: NDArray[np.float32] = _gpu().fold_in(positives, item_factors, config, bias, name)
     return rows
 
 
 def rank_rows(device: str, *arrays: Any) -> None:
-    """`scoring._rank` of all rows on a GPU."""
+    """Do what `scoring._rank` does for all rows, on a GPU."""
     _gpu().rank_rows(device, *arrays)
 
 
 def tile_width(columns: int) -> int:
-    """Columns of a table on a GPU."""
+    """Return the number of columns that a table has on a GPU."""
     return -(-columns // TILE) * TILE
 
 
 def estimate_bytes(n_users: int, n_items: int, nnz: int, n_coclusters: int, *, bias: bool = False) -> int:
     """
-    Memory that a fit takes on a GPU: O(max(nnz, n_users · K, n_items · K)).
+    Return the bytes that a fit takes on a GPU: O(max(nnz, n_users · K, n_items · K)).
 
-    8 bytes a positive: its index in both orientations. 4 bytes a membership, with K (and two columns for biases)
-    rounded up to a multiple of 32. 24 bytes a row: the end of its list, its place in the order, its weight, its step
-    and its value. For each column 16 bytes a 1024 rows of the larger side, and 24: sums, penalties, what may move.
+    8 bytes per positive: its index in both orientations. 4 bytes per membership, with K (and two columns for biases)
+    rounded up to a multiple of 32. 24 bytes per row: the end of its list, its place in the order, its weight, its step
+    and its value. Per column 16 bytes per 1024 rows of the larger side, and 24: sums, penalties, what may move.
 
     >>> estimate_bytes(480_189, 17_770, 100_480_507, 200) < 2.7e9  # Netflix
     True
@@ -95,11 +96,11 @@ def estimate_bytes(n_users: int, n_items: int, nnz: int, n_coclusters: int, *, b
 
 
 def check_memory(device: str, available: float, size: tuple[int, int, int], config: FitConfig) -> None:
-    """Raises where users, items and positives do not fit into the memory that is free, and says what would."""
+    """Raise where users, items and positives do not fit into the free memory, and say what would."""
     nnz = size[-1]
     needed = estimate_bytes(*size, config.n_coclusters, bias=config.bias)
-    if nnz > MOST_POSITIVES:
-        raise ConfigError(f"expected at most {MOST_POSITIVES:,} positives on {device}, got {nnz:,}; use the device cpu")
+    if nnz > MAX_POSITIVES:
+        raise ConfigError(f"expected at most {MAX_POSITIVES:,} positives on {device}, got {nnz:,}; use the device cpu")
     if needed <= available:
         return
     without = estimate_bytes(*size, 0)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ocular.errors import FitError
+from ocular.solver.backend import Backend
 from ocular.solver.checkpoint import Checkpoint, Data, Saver
-from ocular.solver.config import Backend, FitConfig, State
+from ocular.solver.config import FitConfig, State
 
 _log = logging.getLogger("ocular")
 
@@ -22,7 +23,7 @@ Callback = Callable[[int, float], object]  # (sweep, objective)
 
 @dataclass(frozen=True)
 class FitResult:
-    """How a fit ended."""
+    """The last state of a fit, and why it ended."""
 
     state: State
     converged: bool
@@ -46,60 +47,60 @@ def run_fit(
     saver = None if checkpoint is None else Saver(checkpoint, data, config)
     saved = None if saver is None else saver.load()
     if saved is not None and checkpoint is not None:
-        _log.info("going on from %s after sweep %d", checkpoint.path, len(saved.history))
-    with _interrupt_between_sweeps() as wanted:
+        _log.info("resuming from %s after sweep %d", checkpoint.path, len(saved.objectives))
+    with _interrupt_between_sweeps() as interrupt:
         state = start() if saved is None else saved
-        history = state.history
+        objectives = state.objectives
         backend.start(state)
-        converged = _has_converged(history, config.tol)
+        converged = _has_converged(objectives, config.tol)
         interrupted = False
-        while not converged and not interrupted and len(history) < config.max_iter:
+        while not converged and not interrupted and len(objectives) < config.max_iter:
             objective = backend.sweep()
             if not math.isfinite(objective):
                 raise FitError(
-                    f"expected a finite objective, got {objective} in sweep {len(history) + 1}; lower regularization"
+                    f"expected a finite objective, got {objective} in sweep {len(objectives) + 1}; lower regularization"
                 )
-            history.append(objective)
+            objectives.append(objective)
             if callback is not None:
-                callback(len(history), history[-1])
-            converged = _has_converged(history, config.tol)
-            interrupted = wanted.is_set()
-            if saver is not None and saver.due(len(history)):
-                saver.save(_with_history(backend.state(), history))
-    state = _with_history(backend.state(), history)
+                callback(len(objectives), objective)
+            converged = _has_converged(objectives, config.tol)
+            interrupted = interrupt.is_set()
+            if saver is not None and saver.due(len(objectives)):
+                saver.save(_with_objectives(backend.state(), objectives))
+    state = _with_objectives(backend.state(), objectives)
     if saver is not None:
         saver.save(state)
     return FitResult(state, converged, interrupted)
 
 
-def _has_converged(history: list[float], tol: float) -> bool:
-    if len(history) < 2:
+def _has_converged(objectives: list[float], tol: float) -> bool:
+    if len(objectives) < 2:
         return False
-    before, after = history[-2:]
-    # not falling at all means float32 can not resolve a further decrease
+    before, after = objectives[-2:]
+    # not falling at all means float32 cannot resolve a further decrease
     return after >= before or (before - after) < tol * before
 
 
-def _with_history(state: State, history: list[float]) -> State:
-    state.history = history
+def _with_objectives(state: State, objectives: list[float]) -> State:
+    state.objectives = objectives
     return state
 
 
 @contextmanager
 def _interrupt_between_sweeps() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event instead of tearing a sweep apart; a second one interrupts at once."""
-    wanted = threading.Event()
+    """Yield an event that Ctrl-C sets, so that no sweep is torn apart; a second Ctrl-C interrupts at once."""
+    interrupt = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield wanted  # signals reach the main thread only
+        yield interrupt  # signals reach the main thread only
         return
 
     def remember(_signal: int, _frame: FrameType | None) -> None:
-        if wanted.is_set():
+        if interrupt.is_set():
             raise KeyboardInterrupt
-        wanted.set()
+        interrupt.set()
 
     before = signal.signal(signal.SIGINT, remember)
     try:
-        yield wanted
+        yield interrupt
     finally:
         signal.signal(signal.SIGINT, before)

@@ -1,5 +1,5 @@
 """
-The sweeps on a GPU, by NVIDIA Warp; docs/gpu.md says how, and what it takes.
+The backend that sweeps on a GPU, by NVIDIA Warp; docs/gpu.md says how, and what it takes.
 
 The data and the memberships are copied to the device once, every sweep runs there, and only the objective comes back.
 On Warp's CPU device ("warp-cpu") the same kernels run without a GPU, one row after the other: that is for tests.
@@ -27,13 +27,14 @@ PER_SCORE = 16  # bytes: the score and its item, and the same again to sort them
 
 
 def count_gpus() -> int:
+    """Return the number of CUDA devices that Warp sees."""
     return int(wp.get_cuda_device_count())
 
 
 def free_bytes(device: str) -> float:
-    """What can be allocated; the CPU's memory is for the operating system to hand out."""
-    found = wp.get_device(device.removeprefix("warp-"))
-    return float(found.free_memory) if found.is_cuda else np.inf
+    """Return the bytes that can be allocated; the operating system hands out those of the CPU."""
+    warp_device = wp.get_device(device.removeprefix("warp-"))
+    return float(warp_device.free_memory) if warp_device.is_cuda else np.inf
 
 
 @dataclass
@@ -51,16 +52,16 @@ class Side:
 
 
 class Device:
-    """Where the kernels run, and what all of them need there."""
+    """A device that runs the kernels, and the arrays there that all of them need."""
 
-    def __init__(self, name: str, config: FitConfig, most_rows: int) -> None:
+    def __init__(self, name: str, config: FitConfig, max_rows: int) -> None:
         self.name = name.removeprefix("warp-")
         self.config = config
         self.width = tile_width(config.n_coclusters + 2 * config.bias)
         self.kernels = gpu_kernels.row_kernels(self.width)
         self.members = np.arange(self.width) < config.n_coclusters  # columns that are memberships
         self.ridge = self.put(config.regularization * self.members.astype(np.float32))
-        blocks = -(-most_rows // SUM_BLOCK), self.width
+        blocks = -(-max_rows // SUM_BLOCK), self.width
         self.sums, self.squares = self.empty(blocks, wp.float64), self.empty(blocks, wp.float64)
         self.total = self.empty(self.width, wp.float32)
         self.penalties = self.empty(self.width, wp.float64)
@@ -91,7 +92,7 @@ class Device:
         side.steps.assign(steps)
 
     def step(self, side: Side, other: Any, other_weights: Any, bias: float, n_steps: int = 1) -> None:
-        """Line-searched steps for every row of a side, in place; `penalties` gets those of the other side's rows."""
+        """Take line-searched steps for every row of a side, in place; `penalties` gets those of the other side."""
         config = self.config
         n_blocks = -(-other.shape[0] // SUM_BLOCK)
         sums, squares = self.sums[:n_blocks], self.squares[:n_blocks]
@@ -107,7 +108,7 @@ class Device:
         wp.launch(kernel, dim, list(arguments), device=self.name)
 
     def launch_rows(self, kernel: Any, side: Side, *arguments: Any) -> None:
-        """A block for each row."""
+        """Launch a block of threads per row."""
         wp.launch_tiled(
             kernel, dim=[len(side.order)], inputs=[side.order, *arguments], block_dim=self.kernels.threads,
             device=self.name,
@@ -115,7 +116,7 @@ class Device:
 
 
 class GpuBackend:
-    """Warp kernels on a device."""
+    """Sweeps by Warp kernels on a device."""
 
     def __init__(self, interactions: Interactions, config: FitConfig, device: str) -> None:
         K = config.n_coclusters
@@ -132,7 +133,7 @@ class GpuBackend:
     def start(self, state: State) -> None:
         self._device.fill(self._users, state.user_factors, state.user_steps)
         self._device.fill(self._items, state.item_factors, state.item_steps)
-        self._bias, self._history = state.bias, state.history
+        self._bias, self._objectives = state.bias, state.objectives
 
     def sweep(self) -> float:
         users, items, step = self._users, self._items, self._device.step
@@ -144,7 +145,7 @@ class GpuBackend:
         return likelihood + float(wp.utils.array_sum(self._device.penalties))
 
     def _updated_bias(self) -> float:
-        """One EM step of the overall bias, as in `objective.updated_bias`; the users' values are not needed then."""
+        """Return the bias after an EM step, as in `objective.updated_bias`; it overwrites the users' values."""
         users, items = self._users, self._items
         self._device.launch_rows(
             self._device.kernels.sum_inverse_probabilities, users, users.rows, items.rows, users.indptr, users.indices,
@@ -161,7 +162,7 @@ class GpuBackend:
             users.steps.numpy().copy(),
             items.steps.numpy().copy(),
             self._bias,
-            self._history,
+            self._objectives,
         )
 
     def close(self) -> None:
@@ -172,7 +173,7 @@ class GpuBackend:
 def fold_in(
     positives: Adjacency, item_factors: NDArray[np.float32], config: FitConfig, bias: float, device: str
 ) -> NDArray[np.float32]:
-    """`cpu.fold_in` with all its steps in one launch."""
+    """Do what `cpu.fold_in` does, with all its steps in one launch."""
     n_items = len(item_factors)
     check_memory(device, free_bytes(device), (len(positives), n_items, len(positives.indices)), config)
     there = Device(device, config, n_items)
@@ -189,7 +190,7 @@ def rank_rows(
     base: NDArray[np.float32], place: NDArray[np.int32], owned_ptr: NDArray[np.int64], owned: NDArray[np.int32],
     allowed: NDArray[np.bool_], ids: NDArray[np.int32], scores: NDArray[np.float32],
 ) -> None:  # fmt: skip
-    """`scoring._rank` for as many rows at a time as their scores have place for: all scores, sorted."""
+    """Do what `scoring._rank` does, for as many rows at a time as memory allows: all scores, sorted."""
     name, n_items = device.removeprefix("warp-"), len(base)
     n_rows, n = len(ids), min(ids.shape[1], n_items)
     table = sp.csr_array((member_strengths, members.astype(np.int32), member_ptr), (len(member_ptr) - 1, n_items))
@@ -205,9 +206,9 @@ def rank_rows(
         )
     users = put(row_ptr), put(coclusters), put(strengths), put(table.toarray()), put(base), put(allowed)
     theirs = put(owned_ptr), put(owned), put(place)
-    most = max(1, int(min(room / 2, RANKED_AT_ONCE)) // (PER_SCORE * n_items))
-    for first in range(0, n_rows, most):
-        shape = min(most, n_rows - first), n_items
+    max_rows = max(1, int(min(room / 2, RANKED_AT_ONCE)) // (PER_SCORE * n_items))
+    for first in range(0, n_rows, max_rows):
+        shape = min(max_rows, n_rows - first), n_items
         count = shape[0] * n_items
         keys, places = (wp.empty(2 * count, dtype=dtype, device=name) for dtype in (wp.float32, wp.int32))
         tables = keys[:count].reshape(shape), places[:count].reshape(shape)
@@ -217,5 +218,5 @@ def rank_rows(
         starts = put(np.arange(0, count + 1, n_items, dtype=np.int32))
         wp.utils.segmented_sort_pairs(keys, places, count, starts)  # stable: of equal scores the earlier item is first
         wp.launch(gpu_kernels.take_best, (shape[0], n), [*tables, *best], device=name)
-        for out, found in zip((ids, scores), best, strict=True):
-            out[first : first + shape[0], :n] = found.numpy()
+        for out, chosen in zip((ids, scores), best, strict=True):
+            out[first : first + shape[0], :n] = chosen.numpy()

@@ -1,4 +1,4 @@
-"""Kernels over all rows, in threads."""
+"""Threads that run a kernel over all rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHUNKS_PER_THREAD = 16  # small enough that no thread waits long for the last on
 
 
 class RowPool:
-    """Runs a kernel over all rows in threads. Rows do not depend on each other, so the result has the same bytes."""
+    """Threads for kernels over rows. Rows do not depend on each other, so any number gives the same bytes."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._helpers = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
 
     def run(self, kernel: Callable[..., object], rows: Adjacency, *arguments: Any) -> None:
-        """kernel(*arguments, first_row, last_row) for chunks of rows of about equal work."""
+        """Call kernel(*arguments, first_row, last_row) for chunks of rows of about equal work."""
         work = rows.indptr + np.arange(len(rows) + 1)  # a row costs something even without positives
         shares = np.linspace(0, work[-1], self.n_threads * CHUNKS_PER_THREAD + 1)
         cuts = np.unique(np.searchsorted(work, shares))
@@ -30,7 +30,7 @@ class RowPool:
         self.run_chunks(kernel, pairwise(cuts.tolist()), *arguments)
 
     def run_chunks(self, kernel: Callable[..., object], chunks: Iterable[tuple[int, int]], *arguments: Any) -> None:
-        """kernel(*arguments, first, last) for each of the chunks."""
+        """Call kernel(*arguments, first, last) for each of the chunks."""
         todo = iter(list(chunks))  # each thread takes the next chunk when it has done one
 
         def work() -> None:

@@ -1,4 +1,4 @@
-"""Asks for memory before it is needed: a row of the other side is anywhere, and the processor can not guess where."""
+"""Asks for memory before it is needed: a row of the other side is anywhere, and the processor cannot guess where."""
 
 from llvmlite import ir
 from numba import types

@@ -1,4 +1,4 @@
-"""A bar over the sweeps of a fit."""
+"""The progress bar of a fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ocular.solver.fit import Callback
 
 
 class Progress:
-    """Hands every sweep on to the user's callback, and shows a bar where one is wanted."""
+    """Passes every sweep on to the user's callback, and shows a bar if `show` is true."""
 
     def __init__(self, sweeps: int, *, show: bool, callback: Callback | None) -> None:
         self._callback = callback

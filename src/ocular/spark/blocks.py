@@ -1,4 +1,4 @@
-"""Blocks of rows on the executors: what is asked of them is a function over each block."""
+"""Blocks of rows on the executors, and functions over each block."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ocular.solver.config import Factors
 from ocular.solver.pool import RowPool
 from ocular.spark.session import plain_errors
 
-PER_SLOT = 2  # blocks for each core: one more than it works on, so that a slow one does not wait alone
-LARGEST = 50_000_000  # positives of a block: 200 MB
+BLOCKS_PER_CORE = 2  # one more than it works on, so that a slow one does not wait alone
+MAX_POSITIVES = 50_000_000  # of a block: 200 MB
 
 
 class Block(NamedTuple):
-    """Some rows, one after the other."""
+    """Some consecutive rows."""
 
     first: int  # row
     positives: Adjacency
 
 
 class Done(NamedTuple):
-    """What came of a block, and the seconds that its function took."""
+    """The result of a function over a block, and the seconds that it took."""
 
     first: int
     result: Any
@@ -37,7 +37,7 @@ class Done(NamedTuple):
 
 
 def cut(indptr: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:
-    """The first row of each block and the end of the last: blocks of about equal work, none empty."""
+    """Return the first row of each block and the end of the last: blocks of about equal work, none empty."""
     work = indptr + np.arange(len(indptr))
     cuts = np.unique(np.searchsorted(work, np.linspace(0, work[-1], n_blocks + 1)))
     cuts[-1] = len(indptr) - 1
@@ -45,17 +45,18 @@ def cut(indptr: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:
 
 
 def slots(context: SparkContext) -> int:
-    """How many tasks run at once."""
+    """Return how many tasks run at once."""
     per_task = int(context.getConf().get("spark.task.cpus", "1") or 1)
     return max(1, context.defaultParallelism // per_task)
 
 
 def default_blocks(context: SparkContext, nnz: int) -> int:
-    return max(PER_SLOT * slots(context), -(-nnz // LARGEST))
+    """Return the number of blocks of each side."""
+    return max(BLOCKS_PER_CORE * slots(context), -(-nnz // MAX_POSITIVES))
 
 
 class BlockRows:
-    """One side of the positives, a partition of an RDD for each block."""
+    """One side of the positives, one partition of an RDD per block."""
 
     def __init__(self, blocks: RDD[Block], indptr: NDArray[np.int64]) -> None:
         self.indptr = indptr
@@ -68,16 +69,17 @@ class BlockRows:
 
     @property
     def ends(self) -> Adjacency:
-        """How long the rows are, without what is in them."""
+        """The ends of the rows, without their contents."""
         return Adjacency(self.indptr, np.empty(0, dtype=np.int32))
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Done]:
-        """function(block, pool, *arguments) for every block, in the order of the rows; broadcasts are opened first."""
+        """Call function(block, pool, *arguments) for every block; broadcasts are opened first. Results by row."""
         with plain_errors():
-            found = self._blocks.map(partial(_run, function, arguments, self._threads)).collect()
-        return sorted(found, key=lambda done: done.first)
+            results = self._blocks.map(partial(_run, function, arguments, self._threads)).collect()
+        return sorted(results, key=lambda done: done.first)
 
     def apply(self, function: Callable[..., Factors], *shared: Any) -> Any:
+        """Return the rows of function(positives, pool, *shared) over all blocks."""
         sent = self._blocks.context.broadcast(shared)
         try:
             return joined([done.result for done in self.run(_apply, function, sent)])
@@ -85,16 +87,17 @@ class BlockRows:
             sent.destroy()
 
     def stream(self) -> Iterator[Block]:
-        """One block after the other."""
+        """Yield one block after the other."""
         with plain_errors():
             yield from self._blocks.toLocalIterator()
 
     def release(self) -> None:
+        """Let the executors drop the blocks."""
         self._blocks.unpersist()
 
 
 def joined(parts: list[Any]) -> Any:
-    """Rows of several blocks as one table; sparse rows keep the order of their columns."""
+    """Return rows of several blocks as one table; sparse rows keep the order of their columns."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     ends = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in parts]))])

@@ -21,99 +21,110 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import SavedInteractions
 from ocular.data.interactions import Interactions
-from ocular.errors import DataError
-from ocular.model import OCuLaR, parameters_of
+from ocular.errors import ConfigError, DataError
+from ocular.model import OCuLaR
 from ocular.solver import kernels, sparse_kernels
-from ocular.solver.backend import SPARSE, Sweeps, csr_parts, csr_rows, dense
+from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.solver.cpu import step_rows, step_sparse_rows
-from ocular.solver.fit import Callback, run_fit
+from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
+from ocular.solver.start.given import given_start
 from ocular.solver.start.initial import initial_state
 from ocular.spark.blocks import Block, BlockRows, joined
-from ocular.spark.interactions import SparkHistory
+from ocular.spark.interactions import SparkInteractions
 
-MOSTLY_ZERO = 0.4  # of the entries that are not zero: a sparse one takes twice the place
+MAX_SPARSE = 0.4  # of the entries are not zero: a sparse one takes twice the space
 
 
 def fit(
     data: Interactions | str | Path | DataFrame,
-    config: FitConfig,
+    model: OCuLaR,
     spark: SparkSession,
     *,
     n_blocks: int | None = None,
-    checkpoint: Path | Checkpoint | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
     callback: Callback | None = None,
-    verbose: bool = False,
     **columns: Any,
 ) -> OCuLaR:
     """
-    A model with the same factors as `OCuLaR.fit` on one machine, bit for bit.
+    Return a fitted model with the parameters of `model`, and the factors of `model.fit` on one machine bit for bit.
 
     `data` is a place of Parquet files that the executors can read, a Spark frame, or Interactions. For the first two
     `columns` are those of `ocular.read`: client="company", product="sku", price="amount". Nothing of the size of the
     purchases comes to the driver: `save` streams them into the model's folder, and `interactions_` is gathered only
-    when something asks for it.
+    when something reads it. `model` itself is left as it is.
 
-    `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two for each core by
+    `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two per core by
     default.
     """
-    history = SparkHistory.of(data, spark, columns, n_blocks)
-    return fit_history(history, config, spark, checkpoint=checkpoint, callback=callback, verbose=verbose)
+    interactions = SparkInteractions.of(data, spark, columns, n_blocks)
+    return fit_interactions(interactions, model, spark, checkpoint=checkpoint, callback=callback)
 
 
-def fit_history(
-    history: SparkHistory,
-    config: FitConfig,
+def fit_interactions(
+    interactions: SparkInteractions,
+    model: OCuLaR,
     spark: SparkSession,
     *,
-    checkpoint: Path | Checkpoint | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
     callback: Callback | None = None,
-    verbose: bool = False,
 ) -> OCuLaR:
-    """`fit` for a history that is on the executors already; they forget it afterwards."""
-    if history.nnz == 0:
-        raise DataError(f"expected at least one positive, got none in {history.shape[0]} × {history.shape[1]}")
+    """Do what `fit` does with interactions that are on the executors already, which then release them."""
+    if model.device != "cpu":
+        raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
+    if interactions.nnz == 0:
+        n_users, n_items = interactions.shape
+        raise DataError(f"expected at least one positive, got none in {n_users} × {n_items}")
+    config = model.config()
+    if isinstance(model.random_state, np.random.RandomState):
+        config = replace(config, seed=int(model.random_state.randint(2**31)))
+    given = None if isinstance(model.init, str) else given_start(model.init)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(Path(checkpoint))
-    backend = SparkBackend(history, config, spark)
+    backend = SparkBackend(interactions, config, spark)
     try:
-        with Progress(config.max_iter, show=verbose, callback=callback) as report:
+        with Progress(config.max_iter, show=model.verbose, callback=callback) as report:
             result = run_fit(
-                history, config, backend, lambda: initial_state(history, config), callback=report, checkpoint=checkpoint
+                interactions,
+                config,
+                backend,
+                lambda: initial_state(interactions, config, given),
+                callback=report,
+                checkpoint=checkpoint,
             )
     finally:
         backend.close()
-        history.release()
-    if history.local is not None:
-        model = OCuLaR(**parameters_of(config))
-        model.interactions_ = history.local
-    else:
-        model = SparkModel(**parameters_of(config))
-        model.history = history
-    model.min_value_, model.n_features_in_ = model.min_value, history.shape[1]
-    model._finish(result, config)
-    return model
+        interactions.release()
+    return SparkModel(**model.get_params()).learn(interactions, result, config)
 
 
 class SparkModel(OCuLaR):
-    """A model whose purchases are on the cluster; they are gathered when something asks for them."""
+    """A model whose purchases are on the cluster; they are gathered when something reads them."""
 
-    history: SparkHistory
+    spark_interactions: SparkInteractions
+
+    def learn(self, interactions: SparkInteractions, result: FitResult, config: FitConfig) -> SparkModel:
+        """Take over the outcome of a fit on Spark."""
+        self.spark_interactions = interactions
+        self.min_value_, self.n_features_in_ = self.min_value, interactions.shape[1]
+        self._finish(result, config)
+        return self
 
     @cached_property
     def interactions_(self) -> Interactions:  # type: ignore[override]
-        return self.history.gather()
+        return self.spark_interactions.gather()
 
     def _saved_interactions(self) -> SavedInteractions:
-        return self.history
+        local = self.spark_interactions.local
+        return self.spark_interactions if local is None else super()._saved_interactions()
 
 
 @dataclass(frozen=True)
 class HalfSweep:
-    """Where the time of a half-sweep went, in seconds."""
+    """The seconds of a half-sweep, in total and by part."""
 
     side: str
     total: float
@@ -129,7 +140,7 @@ class Side:
     def __init__(
         self, factors: Factors, is_dense: bool, steps: NDArray[np.float32], weights: NDArray[np.float32]
     ) -> None:
-        """is_dense: which kernel steps it, however it travels."""
+        """`is_dense` says which kernel steps it, however it travels."""
         self.factors, self.is_dense, self.steps, self.weights = factors, is_dense, steps, weights
 
     @cached_property
@@ -137,16 +148,16 @@ class Side:
         return dense(self.factors)
 
 
-class SparkBackend(Sweeps):
+class SparkBackend(BaseBackend):
     """The row steps of a sweep as tasks."""
 
     def __init__(
-        self, history: SparkHistory, config: FitConfig, spark: SparkSession, *, sparse: float = SPARSE
+        self, interactions: SparkInteractions, config: FitConfig, spark: SparkSession, *, sparse: float = SPARSE
     ) -> None:
-        super().__init__(history.users.ends, history.items.ends, config, sparse=sparse)
-        self._users, self._items, self._context = history.users, history.items, spark.sparkContext
+        super().__init__(interactions.users.ends, interactions.items.ends, config, sparse=sparse)
+        self._users, self._items, self._context = interactions.users, interactions.items, spark.sparkContext
         self._sent: dict[str, Broadcast[Side]] = {}
-        self._came: dict[str, Factors] = {}
+        self._received: dict[str, Factors] = {}
         self.half_sweeps: list[HalfSweep] = []
 
     def start(self, state: State) -> None:
@@ -159,7 +170,7 @@ class SparkBackend(Sweeps):
 
     def _forget(self, *sides: str) -> None:
         if not sides:
-            self._came.clear()
+            self._received.clear()
         for side in sides or tuple(self._sent):
             if side in self._sent:
                 self._sent.pop(side).destroy()
@@ -171,13 +182,15 @@ class SparkBackend(Sweeps):
             self._forget()
 
     def _side(self, side: str) -> Broadcast[Side]:
-        """The present version of a side, sent once."""
+        """Return the present version of a side, broadcast once."""
         if side not in self._sent:
             s = self._state
             factors, steps = (s.user_factors, s.user_steps) if side == "user" else (s.item_factors, s.item_steps)
             weights = self._user_weights if side == "user" else self._item_weights
-            came = self._came.pop(side, None)  # as the blocks have sent it, if they have
-            sent = Side(packed(factors) if came is None else came, isinstance(factors, np.ndarray), steps, weights)
+            received = self._received.pop(side, None)  # as the blocks have sent it, if they have
+            sent = Side(
+                packed(factors) if received is None else received, isinstance(factors, np.ndarray), steps, weights
+            )
             self._sent[side] = self._context.broadcast(sent)
         return self._sent[side]
 
@@ -203,7 +216,7 @@ class SparkBackend(Sweeps):
         parts = [d.result.factors for d in done]
         factors = unpacked(parts) if was_dense else joined(parts)
         if was_dense and not any(isinstance(part, np.ndarray) for part in parts):
-            self._came[side] = joined(parts)
+            self._received[side] = joined(parts)
         steps, values = (np.concatenate([getattr(d.result, name) for d in done]) for name in ("steps", "values"))
         ended = time.perf_counter()
         kernel = tuple(d.result.kernel for d in done)
@@ -229,7 +242,7 @@ def step_block(
     block: Block, pool: RowPool, own: Side, other: Side, config: FitConfig, side: str, other_sum: NDArray[np.float32],
     bias: float,
 ) -> Stepped:  # fmt: skip
-    """A step for each row of the block, as `CpuBackend` does it for all."""
+    """Step each row of the block, as `CpuBackend` does for all rows."""
     positives, here = block.positives, slice(block.first, block.first + len(block.positives))
     steps, values = own.steps[here].copy(), np.empty(len(positives))
     problem = other_sum, positives, own.weights[here], other.weights, steps, values
@@ -250,6 +263,7 @@ def step_block(
 
 
 def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, background: float) -> NDArray[np.float64]:
+    """Return Σ w / p over the positives of each user of the block."""
     positives, here = block.positives, slice(block.first, block.first + len(block.positives))
     inverse = np.empty(len(positives))
     pool.run(
@@ -260,14 +274,14 @@ def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, backgro
 
 
 def packed(factors: Factors) -> Factors:
-    """As it travels: without its zeros where these are most of it."""
+    """Return the factors as they travel: without their zeros where most entries are zero."""
     if not isinstance(factors, np.ndarray):
         return factors
     n_rows = len(factors)
     sizes = np.empty(n_rows, dtype=np.int64)
     kernels.count_memberships(factors, sizes, 0, n_rows)
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    if ends[-1] >= MOSTLY_ZERO * factors.size:
+    if ends[-1] >= MAX_SPARSE * factors.size:
         return factors
     columns, strengths = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
     kernels.take_memberships(factors, ends, columns, strengths, 0, n_rows)
@@ -275,7 +289,7 @@ def packed(factors: Factors) -> Factors:
 
 
 def unpacked(parts: list[Factors]) -> NDArray[np.float32]:
-    """The dense table of all blocks."""
+    """Return the dense table of all blocks."""
     table = np.empty((sum(part.shape[0] for part in parts), parts[0].shape[1]), dtype=np.float32)
     first = 0
     for part in parts:

@@ -1,5 +1,5 @@
 """
-A purchase history on the executors: who bought what in blocks by user and by item, amounts where they were read.
+Interactions on the executors: who bought what in blocks by user and by item, amounts where they were read.
 
 Names become numbers by a join with the distinct names, which the driver sorts as a local read does, so that clients and
 products have the same rows as there. The driver knows the names and how long each row is, nothing of what is in it.
@@ -37,8 +37,8 @@ DTYPES = {
 UNKNOWN = {"price": float("nan"), "quantity": float("nan"), "time": np.iinfo(np.int64).min}
 
 
-class SparkHistory:
-    """As `Positives` a start needs it, as `Data` a checkpoint, as `SavedInteractions` a saved model."""
+class SparkInteractions:
+    """Interactions in blocks on the executors: what a start, a checkpoint and a saved model read."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class SparkHistory:
         currency: str = "",
         local: Interactions | None = None,
     ) -> None:
-        """local: the same history where the driver has it anyway."""
+        """`local` are the same interactions where the driver has them anyway."""
         self.users, self.items, self.currency = users, items, currency
         self.user_labels, self.item_labels = labels
         self.shape, self.nnz = (len(labels[0]), len(labels[1])), int(users.indptr[-1])
@@ -60,37 +60,36 @@ class SparkHistory:
 
     @classmethod
     def of(
-        cls, data: Any, spark: SparkSession, columns: dict[str, Any] | None = None, n_blocks: int | None = None
-    ) -> SparkHistory:
-        """data: Interactions, a frame of Spark, or the place of Parquet files, with columns as `ocular.read` has."""
+        cls, source: Any, session: SparkSession, columns: dict[str, Any] | None = None, n_blocks: int | None = None
+    ) -> SparkInteractions:
+        """Return Interactions, a Spark frame or Parquet files in blocks; `columns` are those of `ocular.read`."""
         if n_blocks is not None and n_blocks < 1:
             raise ConfigError(f"expected at least 1 block, got {n_blocks}")
-        if not isinstance(data, Interactions):
-            return _of_frame(data, spark, columns or {}, n_blocks)
+        if not isinstance(source, Interactions):
+            return _of_frame(source, session, columns or {}, n_blocks)
         if columns:
             raise ConfigError(f"expected no columns with Interactions, got {', '.join(columns)}")
-        blocks = n_blocks or default_blocks(spark.sparkContext, data.nnz)
-        users, items = (_sent(side, blocks, spark.sparkContext) for side in (data.by_user, data.by_item))
-        return cls(users, items, (data.user_labels, data.item_labels), local=data)
+        blocks = n_blocks or default_blocks(session.sparkContext, source.nnz)
+        users, items = (_sent(side, blocks, session.sparkContext) for side in (source.by_user, source.by_item))
+        return cls(users, items, (source.user_labels, source.item_labels), local=source)
 
     @cached_property
     def _digest(self) -> int:
         return int(sum(done.result for done in self.users.run(_digest_block, self.shape[1]))) % 2**64
 
     def fingerprint(self) -> str:
-        """Of who bought what, whatever the blocks; not that of `Interactions`, which needs them in their order."""
+        """Return a digest of who bought what that does not depend on the blocks; `Interactions` has another one."""
         return f"spark-{self.shape[0]}-{self.shape[1]}-{self.nnz}-{self._digest:016x}"
 
     def baskets(self, users: NDArray[np.int64]) -> Adjacency:
-        wanted = np.unique(users)
         rows: dict[int, NDArray[np.int32]] = {}
-        for done in self.users.run(_take_block, wanted):
+        for done in self.users.run(_take_block, np.unique(users)):
             rows |= done.result
-        found = [rows[user] for user in users.tolist()]
-        return Adjacency(np.concatenate([[0], np.cumsum([len(row) for row in found])]), np.concatenate(found))
+        baskets = [rows[user] for user in users.tolist()]
+        return Adjacency(np.concatenate([[0], np.cumsum([len(row) for row in baskets])]), np.concatenate(baskets))
 
     def gather(self) -> Interactions:
-        """The whole history on this machine."""
+        """Return all interactions on this machine."""
         if self.local is not None:
             return self.local
         arrays = {
@@ -104,6 +103,7 @@ class SparkHistory:
         return Interactions(by_user, self.shape[1], self.user_labels, self.item_labels, purchases)
 
     def arrays(self) -> dict[str, NDArray[Any] | Streamed]:
+        """Return the arrays of a saved model that hold the interactions; see `ocular.artifact`."""
         arrays: dict[str, NDArray[Any] | Streamed] = {
             "indptr": self.users.indptr,
             "indices": Streamed(np.int32, self.nnz, (block.positives.indices for block in self.users.stream())),
@@ -117,7 +117,7 @@ class SparkHistory:
         return arrays
 
     def release(self) -> None:
-        """The executors forget what they hold; where it is asked for again it is read again."""
+        """Let the executors drop the blocks; where they are needed again they are read again."""
         self.users.release()
         self.items.release()
 
@@ -147,7 +147,7 @@ def _sent(positives: Adjacency, n_blocks: int, context: SparkContext) -> BlockRo
 # --------------------------------------------------------------------------------------------------------- from Parquet
 
 
-def _of_frame(data: Any, spark: SparkSession, columns: dict[str, Any], n_blocks: int | None) -> SparkHistory:
+def _of_frame(data: Any, spark: SparkSession, columns: dict[str, Any], n_blocks: int | None) -> SparkInteractions:
     chosen = Columns(**columns)
     if chosen.client_attributes or chosen.product_attributes:
         raise ConfigError("expected no attributes of clients or products on Spark, got some; leave them out")
@@ -163,12 +163,12 @@ def _of_frame(data: Any, spark: SparkSession, columns: dict[str, Any], n_blocks:
         table = Table(purchases, clients, products, n_blocks)
         users, items = table.rows("user"), table.rows("item")
     labels = as_labels(clients["name"].to_numpy()), as_labels(products["name"].to_numpy())
-    kept = partial(table.amounts, users.indptr, amounts) if amounts else None
-    return SparkHistory(users, items, labels, kept, amounts, chosen.currency)
+    read_amounts = partial(table.amounts, users.indptr, amounts) if amounts else None
+    return SparkInteractions(users, items, labels, read_amounts, amounts, chosen.currency)
 
 
 def _opened(data: Any, spark: SparkSession) -> tuple[DataFrame, str]:
-    """The frame and what to call it."""
+    """Return the frame and its name in messages."""
     if not isinstance(data, str | Path):
         return data, "Spark frame"
     here = Path(data).expanduser().exists()
@@ -176,7 +176,7 @@ def _opened(data: Any, spark: SparkSession) -> tuple[DataFrame, str]:
 
 
 def _cleaned(frame: DataFrame, columns: Columns, amounts: tuple[str, ...]) -> DataFrame:
-    """Purchases by the rules of a local read: client, product and amounts; times in seconds since 1970."""
+    """Return purchases by the rules of a local read: client, product, amounts; times in seconds since 1970."""
     types = dict(frame.dtypes)
     parts = [f"client {_id_type(types[columns.client])}", f"product {_id_type(types[columns.product])}"]
     parts += [f"{part} {'bigint' if part == 'time' else 'double'}" for part in amounts]
@@ -202,20 +202,20 @@ def _clean_batches(
 
 
 def plain_arrow(frame: pl.DataFrame) -> pa.Table:
-    """With the text type that Spark expects; polars has another one."""
+    """Return a table with the text type that Spark expects; polars has another one."""
     table = frame.to_arrow()
     fields = [pa.field(f.name, pa.string() if pa.types.is_large_string(f.type) else f.type) for f in table.schema]
     return table.cast(pa.schema(fields))
 
 
 def _counted(purchases: DataFrame, name: str) -> pl.DataFrame:
-    """The distinct names, sorted as a local read sorts them, and how often each comes."""
-    found = purchases.groupBy(name).count().withColumnRenamed(name, "name")
-    return pl.DataFrame(found.toArrow()).sort("name")
+    """Return the distinct names, sorted as a local read sorts them, and how often each occurs."""
+    counts = purchases.groupBy(name).count().withColumnRenamed(name, "name")
+    return pl.DataFrame(counts.toArrow()).sort("name")
 
 
 class Table:
-    """The purchases on the executors, and how their names become rows in blocks."""
+    """Purchases on the executors, whose names become rows in blocks."""
 
     def __init__(self, purchases: DataFrame, clients: pl.DataFrame, products: pl.DataFrame, n_blocks: int) -> None:
         self._purchases, self._n_blocks = purchases, n_blocks
@@ -223,16 +223,16 @@ class Table:
         self._names = purchases.sparkSession.sparkContext.broadcast((clients["name"], products["name"]))
 
     def rows(self, own: str) -> BlockRows:
-        """One side of the positives."""
+        """Return one side of the positives."""
         n_other, bounds = len(self._counts["item" if own == "user" else "user"]), self._bounds(own)
         blocks = self._pieces(own, ()).mapPartitionsWithIndex(partial(_to_block, bounds, n_other, own))
         rows = BlockRows(blocks, np.zeros(1, dtype=np.int64))
-        degrees = [done.result for done in rows.run(_degrees)]
+        degrees = [done.result for done in rows.run(block_degrees)]
         rows.indptr = np.concatenate([[0], np.cumsum(np.concatenate(degrees))])
         return rows
 
     def amounts(self, indptr: NDArray[np.int64], amounts: tuple[str, ...]) -> RDD[dict[str, NDArray[Any]]]:
-        """Every purchase, sorted by pair, in the blocks of the users."""
+        """Return every purchase, sorted by pair, in the blocks of the users."""
         starts = indptr[self._bounds("user")]
         return self._pieces("user", amounts).mapPartitionsWithIndex(partial(_to_amounts, starts, amounts))
 
@@ -240,7 +240,7 @@ class Table:
         return cut(np.concatenate([[0], np.cumsum(self._counts[own].to_numpy())]), self._n_blocks)
 
     def _pieces(self, own: str, amounts: tuple[str, ...]) -> RDD[Any]:
-        """A partition for each block of a side, with the purchases of its rows in no order."""
+        """Return a partition per block of a side, with the purchases of its rows in no order."""
         bounds = self._bounds(own)
         fields = ", ".join(f"{name} binary" for name in ("user", "item", *amounts))
         pieces = self._purchases.mapInArrow(partial(_pieces, self._names, own, bounds, amounts), f"block int, {fields}")
@@ -251,7 +251,7 @@ def _pieces(
     names: Broadcast[tuple[pl.Series, pl.Series]], own: str, bounds: NDArray[np.int64], amounts: tuple[str, ...],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """The purchases with rows in place of names, a piece for each block of the rows."""
+    """Yield purchases with rows in place of names, one piece per block of rows."""
     clients, products = names.value
     for frame in _larger(batches):
         columns = {"user": codes_of(frame["client"], clients), "item": codes_of(frame["product"], products)}
@@ -260,12 +260,12 @@ def _pieces(
         order = np.argsort(block, kind="stable")
         there, starts = np.unique(block[order], return_index=True)
         parts = {name: np.split(values[order], starts[1:]) for name, values in columns.items()}
-        told = {name: [part.tobytes() for part in pieces] for name, pieces in parts.items()}
-        yield pa.RecordBatch.from_pydict({"block": there.astype(np.int32), **told})
+        packed = {name: [part.tobytes() for part in pieces] for name, pieces in parts.items()}
+        yield pa.RecordBatch.from_pydict({"block": there.astype(np.int32), **packed})
 
 
 def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    """Batches put together: in many blocks each would leave crumbs."""
+    """Yield batches put together: small ones would leave tiny pieces in many blocks."""
     waiting: list[pl.DataFrame] = []
     for batch in batches:
         waiting.append(pl.DataFrame(batch))
@@ -298,7 +298,7 @@ def _to_block(
 def _to_amounts(
     starts: NDArray[np.int64], amounts: tuple[str, ...], block: int, keyed: Iterator[tuple[int, dict[str, bytes]]]
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Sorted by pair; repeated purchases by their amounts, since Spark keeps no order of rows."""
+    """Yield purchases sorted by pair; repeated ones by their amounts, since Spark keeps no order of rows."""
     pieces = [piece for _, piece in keyed]
     columns = {name: _column(pieces, name, DTYPES[name]) for name in amounts}
     users, items = (_column(pieces, name, np.int32) for name in ("user", "item"))
@@ -311,17 +311,18 @@ def _to_amounts(
 # -------------------------------------------------------------------------------------------------------- of each block
 
 
-def _degrees(block: Block, _pool: RowPool) -> NDArray[np.int64]:
+def block_degrees(block: Block, _pool: RowPool) -> NDArray[np.int64]:
+    """Return how many positives each row of a block has."""
     return block.positives.degrees
 
 
-def _take_block(block: Block, _pool: RowPool, wanted: NDArray[np.int64]) -> dict[int, NDArray[np.int32]]:
-    here = wanted[(wanted >= block.first) & (wanted < block.first + len(block.positives))]
+def _take_block(block: Block, _pool: RowPool, users: NDArray[np.int64]) -> dict[int, NDArray[np.int32]]:
+    here = users[(users >= block.first) & (users < block.first + len(block.positives))]
     return {user: block.positives[user - block.first] for user in here.tolist()}
 
 
 def _digest_block(block: Block, _pool: RowPool, n_items: int) -> int:
-    """The sum of a mixed number for each pair (the finalizer of splitmix64), which does not depend on their order."""
+    """Return the sum of a hash of each pair (the finalizer of splitmix64), which does not depend on their order."""
     rows = np.repeat(np.arange(len(block.positives), dtype=np.uint64), block.positives.degrees)
     code = (rows + np.uint64(block.first)) * np.uint64(n_items) + block.positives.indices.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

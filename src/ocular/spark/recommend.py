@@ -17,33 +17,32 @@ from pyspark.sql import SparkSession
 
 from ocular.batch import Batch, Clients
 from ocular.data.interactions import Adjacency
-from ocular.errors import ConfigError
 from ocular.model import OCuLaR, load
 from ocular.spark.blocks import cut, default_blocks
 from ocular.spark.interactions import plain_arrow
 from ocular.spark.session import place_of, plain_errors
+from ocular.validation import check_whole
 
-FIELDS = {
-    "rank": "int", "confidence": "float", "hit_rate": "double", "pattern": "int", "pattern_label": "string",
-    "share": "double", "because": "string",
+SPARK_TYPES = {
+    pl.Int8: "tinyint", pl.Int16: "smallint", pl.Int32: "int", pl.Int64: "bigint", pl.UInt32: "bigint",
+    pl.Float32: "float", pl.Float64: "double", pl.Boolean: "boolean", pl.String: "string",
 }  # fmt: skip
 
 
 def recommend(model: OCuLaR | str | Path, spark: SparkSession, output: str | Path, n: int = 10) -> int:
     """
-    The n best products of every client, with confidence and strongest reason, as a folder of Parquet files.
+    Write the n best products of every client, with their strongest reason, as a folder of Parquet files.
 
-    The columns are those of `ocular recommend --all`. An older folder of that name is replaced. Returns the number of
+    The columns are those of `ocular.batch`. An older folder of that name is replaced. Return the number of
     recommendations.
     """
     model = model if isinstance(model, OCuLaR) else load(model)
-    if n < 1:
-        raise ConfigError(f"expected at least 1 product for each client, got {n}")
-    context, history = spark.sparkContext, model.interactions_
-    bounds = cut(history.by_user.indptr, default_blocks(context, history.nnz)).tolist()
+    check_whole(n, "n", 1)
+    context, interactions = spark.sparkContext, model.interactions_
+    bounds = cut(interactions.by_user.indptr, default_blocks(context, interactions.nnz)).tolist()
     batch = Batch(model)
-    empty = batch.recommend(Clients.of(model, 0, 1), n)
-    schema = ", ".join(f"`{name}` {FIELDS.get(name) or _label_type(empty[name])}" for name in empty.columns)
+    types = batch.recommend(Clients.of(model, 0, 1), n).schema  # those of all clients' recommendations
+    schema = ", ".join(f"`{name}` {SPARK_TYPES[dtype.base_type()]}" for name, dtype in types.items())
     parts = [_packed(Clients.of(model, *ends)) for ends in pairwise(bounds)]
     target = place_of(output)
     sent = context.broadcast(batch)
@@ -51,15 +50,11 @@ def recommend(model: OCuLaR | str | Path, spark: SparkSession, output: str | Pat
         with plain_errors():
             # a partition for each part, as createDataFrame would not promise
             blocks = spark.createDataFrame(context.parallelize([(part,) for part in parts], len(parts)), "part binary")
-            found = blocks.mapInArrow(partial(_recommend, sent, n), schema)
-            found.write.mode("overwrite").parquet(target)
+            recommendations = blocks.mapInArrow(partial(_recommend, sent, n), schema)
+            recommendations.write.mode("overwrite").parquet(target)
             return spark.read.parquet(target).count()
     finally:
         sent.destroy()
-
-
-def _label_type(labels: pl.Series) -> str:
-    return "bigint" if labels.dtype == pl.Int64 else "string"
 
 
 def _packed(clients: Clients) -> bytes:

@@ -22,18 +22,31 @@ from ocular.spark.blocks import slots
 from ocular.spark.session import plain_errors
 
 
-def search(history: Any, grid: Grid, spark: SparkSession, *, n_jobs: int | None = None, **options: Any) -> SearchResult:
+def search(
+    interactions: Any,
+    grid: Grid,
+    spark: SparkSession,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> SearchResult:
     """
-    The same table as `ocular.evaluation.search.search` gives, with its options but for warm starts.
+    Return the same table as `ocular.evaluation.search.search`, whose other options it takes but for warm starts.
 
-    As many points are fitted at once as there are cores, or n_jobs. Spark tries a task again that was lost with its
-    executor; what fails every time is told when all others are measured and written to `results`.
+    As many points are fitted at once as there are cores, or n_jobs. Spark retries a task that was lost with its
+    executor; one that fails every time is reported when all others are measured and written to `results`.
     """
     if options.get("warm_start"):
         raise ConfigError("expected no warm starts on Spark, where points do not wait for each other; leave them out")
     context = spark.sparkContext
     return search_locally(
-        history, grid, n_jobs=n_jobs or slots(context), workers=partial(_executors, context), **options
+        interactions,
+        grid,
+        random_state=random_state,
+        n_jobs=n_jobs or slots(context),
+        workers=partial(_executors, context),
+        **options,
     )
 
 

@@ -21,14 +21,14 @@ from ocular.errors import ClusterError, ConfigError, DataError, OcularError
 from ocular.spark.requirements import require_java
 
 PARTITIONS_PER_CORE = 4  # of tables that are sorted or joined
-WAIT = 10.0  # seconds for a master to answer
+MAX_WAIT = 10.0  # seconds for a master to answer
 MASTERS = re.compile(r"local(-cluster)?(\[.*\])?|spark://.+|yarn|k8s://.+")
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def connect(master: str, *, name: str = "ocular", **settings: Any) -> SparkSession:
     """
-    A session at `master`: local[…], local-cluster[…], spark://host:port, yarn or k8s://….
+    Return a session at `master`: local[…], local-cluster[…], spark://host:port, yarn or k8s://….
 
     `settings` are Spark's, with _ in place of dots: spark_executor_memory="4g". A session that runs already, as in a
     notebook or on Databricks, is given to `fit`, `search` and `recommend` as it is.
@@ -57,28 +57,29 @@ def connect(master: str, *, name: str = "ocular", **settings: Any) -> SparkSessi
 
 
 def place_of(path: str | Path) -> str:
-    """A place of this machine by its whole name: Spark takes others for places of the cluster's file system."""
+    """Return a place of this machine as a URL: Spark takes a bare path for one of the cluster's file system."""
     return str(path) if "://" in str(path) else f"file://{Path(path).expanduser().resolve()}"
 
 
 def _check_reachable(master: str) -> None:
-    """Spark itself would try for a minute and then fail with a trace."""
+    """Raise where no master answers; Spark itself would try for a minute and then fail with a trace."""
     for address in master.removeprefix("spark://").split(",") if master.startswith("spark://") else ():
         host, _, port = address.rpartition(":")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=WAIT):
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=MAX_WAIT):
                 return
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or str(error)
     if master.startswith("spark://"):
         raise ConfigError(
-            f"expected a Spark master at {master}, got no answer within {WAIT:.0f} s ({problem}); is it running there?"
+            f"expected a Spark master at {master}, got no answer within {MAX_WAIT:.0f} s ({problem}); "
+            "is it running there?"
         )
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """What went wrong on an executor is told as if it had gone wrong here."""
+    """Raise what went wrong on an executor as if it had gone wrong here."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -93,14 +94,14 @@ def _plain(trace: str) -> OcularError:
         )
     ours = re.findall(r"^ocular\.errors\.(\w+): (.+)$", trace, re.MULTILINE)
     if ours:
-        kind, told = ours[-1]
-        found = getattr(errors, kind, ClusterError)
-        return found(told)
+        kind, message = ours[-1]
+        error: OcularError = getattr(errors, kind, ClusterError)(message)
+        return error
     if "PATH_NOT_FOUND" in trace:
-        found = re.search(r"Path does not exist: (\S+?)\.?(\s|$)", trace)
-        return DataError(f"expected Parquet, got {found[1] if found else 'a place'}, which is not there")
+        path = re.search(r"Path does not exist: (\S+?)\.?(\s|$)", trace)
+        return DataError(f"expected Parquet, got {path[1] if path else 'a place'}, which is not there")
     if "UNABLE_TO_INFER_SCHEMA" in trace or "is not a Parquet file" in trace:
         return DataError("expected Parquet, got files that are not")
     raised = re.findall(r"^(\w[\w.]*(?:Error|Exception): .+)$", trace, re.MULTILINE)
-    told = (raised[-1] if raised else trace.strip().partition("\n")[0])[:300]
-    return ClusterError(f"Spark could not do it: {told}")
+    message = (raised[-1] if raised else trace.strip().partition("\n")[0])[:300]
+    return ClusterError(f"Spark could not do it: {message}")

@@ -8,18 +8,18 @@ import pytest
 from ocular import Interactions, OCuLaR
 from ocular.solver.config import FitConfig
 from ocular.solver.start.initial import initial_state
-from ocular.solver.start.rows import LocalPositives
-from ocular.solver.start.seeds import EXPECTED, STRONGEST, seed_rows
+from ocular.solver.start.rows import LocalInteractions
+from ocular.solver.start.seeds import EXPECTED, MAX_MEMBERSHIPS, seed_rows
 from ocular.synthetic import skewed
 
 
 @pytest.mark.parametrize("K", [1, 30, 500])
 def test_rows_are_sparse_and_expect_their_share(K: int) -> None:
     data = skewed(300, 200, 3000, random_state=2)
-    users, items = seed_rows(LocalPositives(data, 1), FitConfig(K, seed=0))
+    users, items = seed_rows(LocalInteractions(data, 1), FitConfig(K, seed=0))
     for rows, side in ((users, data.by_user), (items, data.by_item)):
         sizes = np.diff(rows.indptr)
-        assert sizes.max() <= STRONGEST
+        assert sizes.max() <= MAX_MEMBERSHIPS
         assert (sizes >= (side.degrees > 0)).all()
         assert (rows.data > 0).all()
         assert rows.indices.max() < K
@@ -31,7 +31,7 @@ def test_rows_are_sparse_and_expect_their_share(K: int) -> None:
 def test_who_shares_nothing_with_any_basket_is_not_lost() -> None:
     """One co-cluster for two worlds: the basket is of one of them, and the other must be able to move."""
     worlds = np.kron(np.eye(2), np.ones((20, 10)))
-    users, items = seed_rows(LocalPositives(Interactions.from_matrix(worlds), 1), FitConfig(1, seed=0))
+    users, items = seed_rows(LocalInteractions(Interactions.from_matrix(worlds), 1), FitConfig(1, seed=0))
     assert (np.diff(users.indptr) > 0).all()
     assert (np.diff(items.indptr) > 0).all()
 
@@ -41,7 +41,7 @@ def test_single_purchases_are_baskets_too_but_last() -> None:
     pairs = np.zeros((3, 40))
     pairs[:, :2] = 1
     data = Interactions.from_matrix(np.vstack([singles, pairs]))
-    few, many = (seed_rows(LocalPositives(data, 1), FitConfig(K, seed=0))[1] for K in (3, 203))
+    few, many = (seed_rows(LocalInteractions(data, 1), FitConfig(K, seed=0))[1] for K in (3, 203))
     assert np.flatnonzero(few[[0]].toarray()).size > 0
     assert len(np.unique(many.indices)) > 150  # a co-cluster each, not halves of three baskets
 

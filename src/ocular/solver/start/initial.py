@@ -4,18 +4,19 @@ Where a fit starts.
 Every start gives users and items memberships that grow with how often they occur, so that the first sweep already
 knows what is popular. They differ in which co-clusters a row leans to:
 
-- `random`: to all, by chance;
+- `random`: to all, at random;
 - `overlap`: random weights on items become users who own unusually much of that weight, those become the items
   unusually often owned by them, those again users. "Unusual" is a z-score above 0.75; rows that are usual in every way
-  lean to all. Three passes over the data, which a short fit makes good many times; a long one on sparse data ends a
+  lean to all. Three passes over the data, which pay off many times in a short fit; a long one on sparse data ends a
   little better from `random`;
-- `seeds`: to the baskets of clients drawn by lot (seeds.py), a few each. Where purchases are few it is ahead of the
-  others from the first sweep to the last, and with many co-clusters sparse.
+- `seeds`: to the baskets of a random sample of clients (seeds.py), a few each. Where purchases are few it is ahead of
+  the others from the first sweep to the last, and with many co-clusters sparse.
 
-`auto` is `seeds` where users and items have fewer than twenty positives on average, else `overlap`; up to 25 million
-positives × co-clusters it is `overlap` led out of traps (repair.py), and on small data, where sweeps cost nothing, the
-best of five starts of two kinds before that. benchmarks/start.py and benchmarks/recovery.py have the comparison,
-docs/solver.md the numbers.
+`auto` is `seeds` where users and items have fewer than twenty positives on average, else `overlap`, with two additions
+that shrink as the data grow, from as many as help to none: several starts, of which the best after some sweeps goes on,
+and an escape from local optima (repair.py). `search_effort` has the policy. It keeps a fit of more than a second below
+twice the time of the plain start, and a fit to most of the data like one to all of them. benchmarks/start.py and
+benchmarks/recovery.py have the comparison, docs/solver.md the numbers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,34 +36,39 @@ from ocular.solver.config import BIAS_COLUMN, FitConfig, State, padded
 from ocular.solver.cpu import CpuBackend
 from ocular.solver.pool import RowPool
 from ocular.solver.start.repair import repair
-from ocular.solver.start.rows import LocalPositives, Positives, Rows
+from ocular.solver.start.rows import InteractionSource, LocalInteractions, RowSource
 from ocular.solver.start.seeds import seed_rows
 
 Array = NDArray[np.float32]
 UNUSUAL = np.float32(0.75)  # z-score from which a row counts as leaning to a co-cluster
-LARGEST = 1e4  # membership that a start may have
-SMALL = 1_000_000  # positives × co-clusters up to which several starts are tried; a sweep then takes milliseconds
-FEW = 20  # positives of a row, on average over both sides, below which baskets are the better start
-REPAIRABLE = 25_000_000  # and up to which one that has run into a trap is led out of it
-TRIES, TRY_SWEEPS = 5, 15
+MAX_MEMBERSHIP = 1e4  # in a start that the caller gives
+MIN_DEGREE = 20  # positives of a row, on average over both sides, below which `seeds` is the better start
+SINGLE_START = 5_000_000  # positives × co-clusters at which one start is tried, and more below
+SINGLE_REPAIR = 100_000_000  # and at which one repair is tried
+MAX_STARTS, START_SWEEPS = 10, 15
+MAX_REPAIRS = 10
 BIAS_SHARE = 0.1  # of the density that the overall bias explains at the start
 
 
-def initial_state(data: Interactions | Positives, config: FitConfig, given: tuple[Array, Array] | None = None) -> State:
-    """The state before the first sweep: from `given` (user, item) memberships, or as config.init says."""
-    positives = LocalPositives(data, config.threads) if isinstance(data, Interactions) else data
+def initial_state(
+    data: Interactions | InteractionSource, config: FitConfig, given: tuple[Array, Array] | None = None
+) -> State:
+    """Return the state before the first sweep: from `given` (user, item) memberships, or as config.init says."""
+    positives = LocalInteractions(data, config.threads) if isinstance(data, Interactions) else data
     n_users, n_items = positives.shape
     K = config.n_coclusters
     if given is not None:
         for side, rows, n in (("user", given[0], n_users), ("item", given[1], n_items)):
             if rows.shape != (n, K):
                 raise DataError(f"expected {side} memberships of shape {(n, K)}, got shape {rows.shape}")
-            if not ((rows >= 0) & (rows <= LARGEST)).all():
-                raise DataError(f"expected {side} memberships from 0 to {LARGEST:g}, got others; scale them down")
+            if not ((rows >= 0) & (rows <= MAX_MEMBERSHIP)).all():
+                raise DataError(
+                    f"expected {side} memberships from 0 to {MAX_MEMBERSHIP:g}, got others; scale them down"
+                )
         users, items = given
-    elif config.init == "auto" and positives.nnz * K <= REPAIRABLE:
-        return _repaired(positives.gather(), config)
-    elif _wants_seeds(positives, config):
+    elif config.init == "auto" and (effort := search_effort(positives.nnz * K)).max_repairs:
+        return _searched(positives.gather(), config, effort)
+    elif _plain_kind(positives, config) == "seeds":
         users, items = seed_rows(positives, config)
     else:
         generator = np.random.default_rng(config.seed)
@@ -79,35 +86,59 @@ def initial_state(data: Interactions | Positives, config: FitConfig, given: tupl
     return state
 
 
-def _repaired(interactions: Interactions, config: FitConfig) -> State:
-    """Of some starts the one whose objective is lowest after a few sweeps, led out of the traps it ran into."""
-    small = interactions.nnz * config.n_coclusters <= SMALL
-    if small:
+class Effort(NamedTuple):
+    """How much a start may try before the fit begins."""
+
+    n_starts: int
+    max_repairs: int
+
+
+def search_effort(work: int) -> Effort:
+    """
+    Return what `auto` tries where a sweep costs `work` = positives × co-clusters.
+
+    >>> [tuple(search_effort(work)) for work in (100_000, 1_000_000, 10_000_000, 90_000_000, 110_000_000)]
+    [(10, 9), (5, 4), (1, 2), (1, 1), (1, 0)]
+    """
+    n_starts = SINGLE_START // max(work, 1)
+    max_repairs = int((SINGLE_REPAIR / max(work, 1)) ** (1 / 3))
+    return Effort(min(max(n_starts, 1), MAX_STARTS), min(max_repairs, MAX_REPAIRS))
+
+
+def _searched(interactions: Interactions, config: FitConfig, effort: Effort) -> State:
+    """Return the best of some starts after a few sweeps, repaired."""
+    if effort.n_starts > 1:
         config = replace(config, n_threads=1)  # handing out milliseconds of work takes longer than doing it
-    kinds, n = (("overlap", "random"), TRIES) if small else (("overlap",), 1)
+    plain = _plain_kind(LocalInteractions(interactions, 1), config)
+    more = np.random.SeedSequence(config.seed).generate_state(effort.n_starts // 2).tolist()
+    kinds = [(kind, seed) for seed in (config.seed, *more) for kind in (plain, "random")]
     tries: list[tuple[float, State]] = []
-    with closing(CpuBackend(interactions, config, sparse=0.0)) as backend:
-        for seed in np.random.SeedSequence(config.seed).generate_state(n):
-            for init in kinds:
-                backend.start(initial_state(interactions, replace(config, init=init, seed=int(seed))))
-                objective = min(backend.sweep() for _ in range(TRY_SWEEPS))
-                tries.append((objective, backend.state()))
-        objective, state = min(tries, key=itemgetter(0))
-        return repair(state, objective, interactions, config, backend)
+    with closing(CpuBackend(interactions, config)) as backend:
+        for kind, seed in kinds[: effort.n_starts]:
+            backend.start(initial_state(interactions, replace(config, init=kind, seed=seed)))
+            objective = min(backend.sweep() for _ in range(START_SWEEPS))
+            tries.append((objective, backend.state()))
+        _, state = min(tries, key=itemgetter(0))
+        return repair(state, interactions, config, backend, effort.max_repairs)
 
 
-def _wants_seeds(positives: Positives, config: FitConfig) -> bool:
+def _plain_kind(positives: InteractionSource, config: FitConfig) -> str:
+    """Return the start that is meant, without trying several."""
+    if positives.nnz == 0 and config.init in ("auto", "seeds"):
+        return "overlap"
     if config.init == "auto":
-        return 0 < 2 * positives.nnz < FEW * sum(positives.shape)
-    return config.init == "seeds" and positives.nnz > 0
+        return "seeds" if 2 * positives.nnz < MIN_DEGREE * sum(positives.shape) else "overlap"
+    return config.init
 
 
-def _random(positives: Positives, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
+def _random(positives: InteractionSource, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
     users, items = ((n, config.n_coclusters) for n in positives.shape)
     return generator.random(users, dtype=np.float32), generator.random(items, dtype=np.float32)
 
 
-def _overlapping(positives: Positives, config: FitConfig, generator: np.random.Generator) -> tuple[Array, Array]:
+def _overlapping(
+    positives: InteractionSource, config: FitConfig, generator: np.random.Generator
+) -> tuple[Array, Array]:
     items = generator.random((positives.shape[1], config.n_coclusters), dtype=np.float32)
     users = _unusual_owners(items, positives.items, positives.users)
     items = _unusual_owners(users, positives.users, positives.items)
@@ -117,8 +148,8 @@ def _overlapping(positives: Positives, config: FitConfig, generator: np.random.G
     return users, items
 
 
-def _unusual_owners(weights: Array, by_weight: Rows, by_row: Rows) -> Array:
-    """How far each row's total of its neighbours' weights lies above chance: a z-score less UNUSUAL, or 0."""
+def _unusual_owners(weights: Array, by_weight: RowSource, by_row: RowSource) -> Array:
+    """Return how far each row's sum of its neighbours' weights lies above chance: a z-score less UNUSUAL, or 0."""
     owned: Array = by_row.apply(_owned_weight, weights)
     degrees = by_row.degrees.astype(np.float32)[:, None]
     popularity = by_weight.degrees / by_weight.degrees.sum()
@@ -137,8 +168,8 @@ def _owned_weight(positives: Adjacency, pool: RowPool, weights: Array) -> Array:
     return owned
 
 
-def _scale_by_degree(users: Array, items: Array, positives: Positives) -> None:
-    """In place: the mean affinity of u and i becomes what their degrees alone explain, d_u d_i / nnz."""
+def _scale_by_degree(users: Array, items: Array, positives: InteractionSource) -> None:
+    """Scale the rows in place so that the mean affinity of u and i is what their degrees explain, d_u d_i / nnz."""
     K = users.shape[1]
     user_degrees, item_degrees = positives.users.degrees, positives.items.degrees
     # both sides get the same norm, as the penalty will have it
@@ -149,6 +180,6 @@ def _scale_by_degree(users: Array, items: Array, positives: Positives) -> None:
 
 
 def _per_mean(rows: Array, target: NDArray[np.float64]) -> Array:
-    """The factor, (n_rows, 1), that gives each row its target mean."""
+    """Return the factor, (n_rows, 1), that gives each row its target mean."""
     factor: Array = (target / np.maximum(rows.mean(axis=1), 1e-9)).astype(np.float32)
     return factor[:, None]

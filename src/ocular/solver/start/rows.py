@@ -1,4 +1,4 @@
-"""The positives as a start needs them, wherever they are: here, or in blocks of rows on a cluster."""
+"""What a start reads: the positives of one machine or of a cluster, row by row or in blocks of rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from ocular.solver.config import Factors
 from ocular.solver.pool import RowPool
 
 
-class Rows(Protocol):
-    """The positives of one side."""
+class RowSource(Protocol):
+    """The positives of one side, users or items."""
 
     @property
     def degrees(self) -> NDArray[np.int64]: ...
 
     def apply(self, function: Callable[..., Factors], *shared: Any) -> Any:
-        """The rows of function(positives, pool, *shared), which may be called for a block of rows at a time."""
+        """Return the rows of function(positives, pool, *shared), which may be called for blocks of rows."""
         ...
 
 
-class Positives(Protocol):
+class InteractionSource(Protocol):
+    """The positives of both sides."""
+
     @property
     def shape(self) -> tuple[int, int]: ...
 
@@ -32,21 +34,23 @@ class Positives(Protocol):
     def nnz(self) -> int: ...
 
     @property
-    def users(self) -> Rows: ...
+    def users(self) -> RowSource: ...
 
     @property
-    def items(self) -> Rows: ...
+    def items(self) -> RowSource: ...
 
     def baskets(self, users: NDArray[np.int64]) -> Adjacency:
-        """The rows of some users, in the given order."""
+        """Return the rows of some users, in the given order."""
         ...
 
     def gather(self) -> Interactions:
-        """All of them, here; only asked for where they are few."""
+        """Return all positives on this machine; only called where they are few."""
         ...
 
 
 class LocalRows:
+    """One side of the positives in this machine's memory."""
+
     def __init__(self, positives: Adjacency, n_threads: int) -> None:
         self._positives, self._n_threads = positives, n_threads
 
@@ -59,7 +63,9 @@ class LocalRows:
             return function(self._positives, pool, *shared)
 
 
-class LocalPositives:
+class LocalInteractions:
+    """Interactions as a start reads them."""
+
     def __init__(self, interactions: Interactions, n_threads: int) -> None:
         self._interactions = interactions
         self.shape, self.nnz = interactions.shape, interactions.nnz
