@@ -11,7 +11,7 @@ import click
 
 from ocular.cli.parameters import FIT_PARAMETERS, default_of, parameter_option
 from ocular.cli.present import Interrupted, Row, format_option, phrase, render
-from ocular.cli.reading import history_options, numbers, read_history
+from ocular.cli.reading import interactions_options, numbers, read_interactions
 
 if TYPE_CHECKING:
     from ocular.data.interactions import Interactions
@@ -26,7 +26,7 @@ EXPECTED_VALUES = {  # option -> what a message asks for
 
 
 @click.command(short_help="Measure recommendations on held-out purchases.")
-@history_options
+@interactions_options
 @click.option(
     "--models",
     default="ocular",
@@ -101,7 +101,7 @@ def evaluate(
         from ocular.plots import check_picture_name
 
         check_writable(check_picture_name(reliability))
-    interactions = read_history(source, options)
+    interactions = read_interactions(source, options)
     pairs = None if feedback is None else read_feedback(feedback, interactions)
     shared = {
         "tune": options["tune"],

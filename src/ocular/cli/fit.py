@@ -14,14 +14,14 @@ import click
 from ocular.cli.filters import filter_options, product_filters
 from ocular.cli.parameters import given_parameters, parameter_option
 from ocular.cli.present import Interrupted, phrase
-from ocular.cli.reading import column_choices, history_options, read_history, spark_option, spark_place, spark_session
+from ocular.cli.reading import column_choices, interactions_options, read_interactions, spark_option, spark_place, spark_session
 
 if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
 
 @click.command(short_help="Fit a model to purchases.")
-@history_options
+@interactions_options
 @parameter_option("--coclusters", type=int, metavar="K", help="Number of co-clusters.")
 @parameter_option("--regularization", type=float, metavar="λ", help="Larger: fewer and weaker memberships.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
@@ -86,7 +86,7 @@ def fit(
             model = fit_on_spark(model, source, options, session, checkpoint)
             save_and_calibrate(model, output, calibrate=False, checkpoint=checkpoint)
     else:
-        interactions = read_history(source, options)
+        interactions = read_interactions(source, options)
         tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
         filters = product_filters(interactions, only, without)
         fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, **filters))
@@ -122,7 +122,7 @@ def fit_on_spark(
     if (place := spark_place(source, options)) is not None:
         interactions = SparkInteractions.of(place, session, column_choices(options))
     else:
-        interactions = SparkInteractions.of(read_history(source, options), session)
+        interactions = SparkInteractions.of(read_interactions(source, options), session)
     tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
     click.echo("note: hit rates of confidences are not measured on Spark", err=True)
     return fit_and_report(lambda: fit_interactions(interactions, model, session, checkpoint=checkpoint))

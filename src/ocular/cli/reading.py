@@ -49,9 +49,6 @@ def interactions_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-history_options = interactions_options  # until every command uses the new name
-
-
 def spark_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--spark", metavar="MASTER", help="Run on Spark: local[2], spark://host:7077, yarn or k8s://…")(
         command
@@ -99,9 +96,6 @@ def read_interactions(sources: str | Sequence[str], options: dict[str, Any]) -> 
 
     places = [sources] if isinstance(sources, str) else list(sources)
     return read(places, query=options["query"], encoding=options["encoding"], **column_choices(options))
-
-
-read_history = read_interactions  # until every command uses the new name
 
 
 def spark_place(sources: Sequence[str], options: dict[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ import click
 from ocular.cli.fit import fit_and_report, save_and_calibrate
 from ocular.cli.parameters import parameter_option
 from ocular.cli.present import Interrupted, format_option, render
-from ocular.cli.reading import history_options, numbers, read_history, spark_option, spark_session
+from ocular.cli.reading import interactions_options, numbers, read_interactions, spark_option, spark_session
 
 if TYPE_CHECKING:
     from ocular.evaluation.search import GridPoint, SearchResult, SearchRow
@@ -25,7 +25,7 @@ PATH = click.Path(path_type=Path)
 
 
 @click.command(short_help="Find the number of co-clusters and the regularization.")
-@history_options
+@interactions_options
 @click.option("--coclusters", default="10,20,50,100", show_default=True, metavar="K,…", help="Values to try.")
 @click.option("--regularization", default="1,3,10,30,100", show_default=True, metavar="λ,…", help="Values to try.")
 @click.option("--relative", is_flag=True, help="Try R-OCuLaR too.")
@@ -91,7 +91,7 @@ def search(
     devices = None if options["devices"] is None else [find_device(name) for name in options["devices"].split(",")]
     if devices is not None and options["spark"] is not None:
         raise ConfigError("expected either --spark or --devices, got both; leave one out")
-    interactions = read_history(source, options)
+    interactions = read_interactions(source, options)
     settings = {
         "metric": options["metric"],
         "M": options["at"],
