@@ -22,7 +22,7 @@ Line = tuple[Sequence[float], Sequence[float]]  # x, y
 
 
 def parse(description: str | None, *, needs_data: bool = True, **numbers: int | None) -> argparse.Namespace:
-    """--data, which may come from OCULAR_DATA, --output, --quick, and whole numbers with their defaults."""
+    """Parse --data (or OCULAR_DATA), --output, --quick, and whole numbers with their defaults."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     folder = os.environ.get("OCULAR_DATA")
     if needs_data:
@@ -38,7 +38,7 @@ def parse(description: str | None, *, needs_data: bool = True, **numbers: int | 
 
 
 def save(given: argparse.Namespace, name: str, results: Mapping[str, Any], figure: Figure) -> None:
-    """results/NAME.json and results/NAME.png, unless it was a quick run."""
+    """Write results/NAME.json and results/NAME.png, unless it was a quick run."""
     if given.quick:
         return
     write_file(given.output / f"{name}.json", lambda file: file.write((json.dumps(results, indent=2) + "\n").encode()))
@@ -47,7 +47,7 @@ def save(given: argparse.Namespace, name: str, results: Mapping[str, Any], figur
 
 
 def draw_lines(panels: Mapping[str, Mapping[str, Line]], title: str, x: str, **scales: Any) -> Figure:
-    """A panel for each quantity, a line for each method in it; `scales` are passed to the axes."""
+    """Draw a panel for each quantity, with a line for each method; `scales` are passed to the axes."""
     colors = theme_named("light")
     figure, first = new_figure((1.2 + 4.2 * len(panels), 4.4), colors)
     first.remove()

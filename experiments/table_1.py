@@ -65,7 +65,7 @@ def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interacti
 
 
 def methods(name: str, quick: bool) -> list[Method]:
-    """Every method with the settings it may choose from."""
+    """Return every method with the settings it may choose from."""
     if quick:
         return [
             Method("ocular", [{"n_coclusters": 6, "regularization": 5.0}]),
@@ -94,7 +94,7 @@ def main() -> None:
         "--quick", action="store_true", help="a small made-up set and three methods; nothing is written"
     )
     given = arguments.parse_args()
-    wanted = MODELS if given.models is None else given.models.split(",")
+    selected = MODELS if given.models is None else given.models.split(",")
     instances = 2 if given.quick else given.instances
     done: dict[str, Any] = {}
     if given.output.exists() and not given.quick:
@@ -102,14 +102,14 @@ def main() -> None:
     for name, load in datasets(given.data, given.quick).items():
         if given.only not in (None, name):
             continue
-        history = None
+        interactions = None
         for method in methods(name, given.quick):
             key = f"{name} | {method.name} | {given.tune} | {instances}"
-            if key in done or method.name not in wanted:
+            if key in done or method.name not in selected:
                 continue
-            history = load() if history is None else history
-            found = compare(history, [method], instances=instances, tune=given.tune, M=M, report=print)
-            done[key] = summary(found.to_dict()["instances"][method.name], found.rows()[0])
+            interactions = load() if interactions is None else interactions
+            comparison = compare(interactions, [method], instances=instances, tune=given.tune, M=M, report=print)
+            done[key] = summary(comparison.to_dict()["instances"][method.name], comparison.rows()[0])
             if not given.quick:
                 write_file(given.output, lambda file: file.write((json.dumps(done, indent=2) + "\n").encode()))
         show(name, done, given.tune, instances)
@@ -121,7 +121,7 @@ def summary(instances: list[dict[str, Any]], row: dict[str, Any]) -> dict[str, A
 
 
 def show(name: str, done: dict[str, Any], tune: str, instances: int) -> None:
-    """The table of one data set: ours with its standard error, and the paper's."""
+    """Print the table of one data set: ours with its standard error, and the paper's."""
     print(f"\n{name}: mean of {instances} instances ± standard error, parameters chosen on {tune} data")
     print(f"{'':12}{'recall@50':>18}{'paper':>8}{'MAP@50':>18}{'paper':>8}  parameters")
     for model in MODELS:

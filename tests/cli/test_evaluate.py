@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command import run
 
 import ocular
+from ocular.baselines import ease
 from ocular.data.readers import read
 from ocular.data.splits import random_split
+from ocular.evaluation import protocol
 from ocular.evaluation.metrics import rank
 
 COLUMNS = ("--client", "client", "--product", "product")
@@ -91,6 +94,32 @@ def test_a_backtest_needs_dates_and_says_what_it_did(source: Path) -> None:
     done = run("evaluate", source, *COLUMNS, "--models", "popularity", "--backtest", "2024-01-01")
     assert done.returncode == 2
     assert "expected purchases with a time" in done.stderr
+
+
+def test_a_backtest_is_tuned_by_time(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    latest = []
+    split_before = protocol.split_before
+
+    def spy(train: Any, test: Any) -> Any:
+        split = split_before(train, test)
+        latest.append((split.train.purchases.time.max(), split.test.purchases.time.min()))
+        return split
+
+    monkeypatch.setattr(protocol, "split_before", spy)
+    options = ("--time", "date", "--backtest", "2024-01-01", "--models", "user-knn", "--tune", "validation", "--at", 5)
+    done = run("evaluate", source, *COLUMNS, *options)
+    assert done.returncode == 0, done.stderr
+    assert "Parameters tuned on the last purchases before 2024-01-01. * best by recall@5." in done.stdout
+    ((train_end, validation_start),) = latest
+    assert train_end < validation_start < np.datetime64("2024-01-01")
+
+
+def test_a_model_that_cannot_run_is_found_before_the_first_fit(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ease, "MAX_ITEMS", 20)
+    done = run("evaluate", source, *COLUMNS, "--models", "popularity,ease")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: expected at most 20 items for EASE, got 30")
+    assert done.stderr.count("\n") == 1  # no line of progress before it
 
 
 def test_too_little_for_a_calibration(tmp_path: Path) -> None:

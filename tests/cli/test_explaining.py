@@ -48,7 +48,7 @@ def model(place: Path) -> ocular.OCuLaR:
 
 @pytest.fixture(scope="module")
 def client(model: ocular.OCuLaR) -> str:
-    """Somebody with a history."""
+    """The client with most purchases."""
     return str(model.interactions_.user_labels[int(model.interactions_.by_user.degrees.argmax())])
 
 
@@ -197,12 +197,12 @@ def test_coclusters_at_a_probability(place: Path, model: ocular.OCuLaR) -> None:
 
 
 def test_one_cocluster_with_all_its_members(place: Path, model: ocular.OCuLaR, tmp_path: Path) -> None:
-    chosen, history = model.coclusters()[1], model.interactions_
+    chosen, interactions = model.coclusters()[1], model.interactions_
     base = ("coclusters", place / "model", "--number", chosen.index)
     rows = json.loads(shown(*base, "--format", "json"))
     for kind, labels in (
-        ("product", history.item_labels[chosen.items].tolist()),
-        ("client", history.user_labels[chosen.users].tolist()),
+        ("product", interactions.item_labels[chosen.items].tolist()),
+        ("client", interactions.user_labels[chosen.users].tolist()),
     ):
         assert [row["name"] for row in rows if row["kind"] == kind] == labels
     assert rows[0]["strength"] == pytest.approx(float(chosen.item_strengths[0]), abs=5e-5)

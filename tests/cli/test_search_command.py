@@ -89,7 +89,7 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--coclusters", "10,x"), "expected --coclusters as whole numbers such as 10,20,50, got '10,x'"),
         (("--coclusters", "2.5"), "expected --coclusters as whole numbers such as 10,20,50, got '2.5'"),
@@ -112,13 +112,13 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_before_any_fit(
-    sales: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], told: str
+    sales: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], message: str
 ) -> None:
     monkeypatch.setattr(TrialRunner, "run", lambda *_: pytest.fail("a fit has begun"))
     done = run("search", sales, *COLUMNS, *SMALL, *options)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: ")
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 

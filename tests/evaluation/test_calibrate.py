@@ -79,7 +79,7 @@ def test_outcomes_by_hand() -> None:
         interactions_ = Interactions.from_pairs([0, 0, 2], [0, 1, 3], (3, 4))
 
         def recommend(self, clients: Any, N: int) -> tuple[Any, Any]:
-            assert clients.tolist() == [0, 2]  # 1 has no history
+            assert clients.tolist() == [0, 2]  # 1 has no purchases
             assert N == 4  # no more than there are
             return np.array([[2, 3, -1], [0, 1, 2]]), np.array([[0.9, 0.8, np.nan], [0.7, 0.6, 0.5]], dtype=np.float32)
 
@@ -90,7 +90,7 @@ def test_outcomes_by_hand() -> None:
 
 
 def test_each_half_of_the_clients_is_told_by_the_other() -> None:
-    # clients differ: told by itself, each would be perfectly calibrated; told by the other, as wrong as can be
+    # clients differ: calibrated by itself each half would be perfect; by the other, as wrong as can be
     clients = np.repeat(np.arange(40), 20)
     rng = np.random.default_rng(7)
     half = rng.random(40) < 0.5
@@ -136,9 +136,9 @@ def test_hit_rates_come_back_from_a_saved_model(checked: OCuLaR, saved: Path) ->
     assert checked.calibration_ is not None
     assert again.calibration_.to_dict() == checked.calibration_.to_dict()
     (item,), _ = checked.recommend(0, N=1)
-    told = again.explain(0, item)
-    assert told.observed == checked.explain(0, item).observed
-    assert told.observed is not None
+    explanation = again.explain(0, item)
+    assert explanation.observed == checked.explain(0, item).observed
+    assert explanation.observed is not None
 
 
 def test_a_changed_hit_rate_is_refused(saved: Path) -> None:

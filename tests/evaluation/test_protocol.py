@@ -97,9 +97,9 @@ def test_a_backtest_asks_for_what_came_after() -> None:
     rng = np.random.default_rng(0)
     base = planted(80, 30, 3, overlap=0.2, density=0.8, random_state=1).interactions
     days = np.datetime64("2024-01-01") + rng.integers(0, 100, base.nnz)
-    history = Interactions.from_pairs(base.pair_users, base.by_user.indices, base.shape, time=days)
-    found = backtest(history, "2024-03-01", [Method("ocular", [SMALL])], M=5)
-    train, test = time_split(history, "2024-03-01")
+    interactions = Interactions.from_pairs(base.pair_users, base.by_user.indices, base.shape, time=days)
+    found = backtest(interactions, "2024-03-01", [Method("ocular", [SMALL])], M=5)
+    train, test = time_split(interactions, "2024-03-01")
     expected = measure(Method("ocular").make(SMALL, 0).fit(train), train, test, 5)
     assert found.rows()[0]["recall@5"] == pytest.approx(expected.mean("recall", 5), abs=1e-4)
 

@@ -78,9 +78,7 @@ def _inverse(gram: NDArray[Any]) -> NDArray[Any]:
     if not failed:
         inverse, failed = potri(factor, lower=True, overwrite_c=True)
     if failed:
-        raise FitError(
-            "expected items that can be told apart, got XᵀX + λI without an inverse; increase regularization"
-        )
+        raise FitError("expected items that differ enough, got XᵀX + λI without an inverse; increase regularization")
     P: NDArray[Any] = inverse.T  # only its upper triangle is filled
     for block in blocks(len(P), len(P)):
         corner = P[block, block]
