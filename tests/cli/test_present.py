@@ -76,10 +76,11 @@ def test_a_fit_without_options_is_the_estimator_with_its_defaults(tmp_path: Path
         assert getattr(model, name) == getattr(plain, name)
 
 
-def test_the_help_is_light() -> None:
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["evaluate", "--help"], ["search", "--help"]])
+def test_the_help_is_light(arguments: list[str]) -> None:
     heavy = "{'numpy', 'scipy', 'numba', 'sklearn', 'polars', 'rich', 'fastapi'}"
     code = (
-        "import sys; sys.argv = ['ocular', '--help']\n"
+        f"import sys; sys.argv = ['ocular', *{arguments}]\n"
         "from ocular.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         f"assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,7 +26,7 @@ class ParameterOption(click.Option):
     """
     An option for a parameter of OCuLaR: None where it is not given, so that the estimator's own default holds.
 
-    The help shows that default; it is looked up only then, because its module imports NumPy.
+    The help shows that default.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -41,11 +44,23 @@ def parameter_option(name: str, **settings: Any) -> Callable[..., Any]:
     return click.option(name, cls=ParameterOption, **settings)
 
 
+@cache
 def default_of(parameter: str) -> Any:
-    """Return the default of a parameter of OCuLaR."""
-    from ocular.solver.config import FitConfig
+    """
+    Return the default of a parameter of OCuLaR.
 
-    return getattr(FitConfig, parameter)
+    It is read from the source of the estimator's signature: an import would make the help wait for NumPy and Numba.
+    """
+    source = (Path(__file__).parents[1] / "model.py").read_text(encoding="utf-8")
+    estimator = next(
+        node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "OCuLaR"
+    )
+    init = next(node for node in estimator.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    arguments = init.args
+    positional = zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)
+    keyword_only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    defaults = {argument.arg: value for argument, value in [*positional, *keyword_only] if value is not None}
+    return ast.literal_eval(defaults[parameter])
 
 
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
