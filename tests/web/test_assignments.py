@@ -278,7 +278,7 @@ def test_files_wait_for_a_while_and_only_so_many(monkeypatch: pytest.MonkeyPatch
     assert kept.find(4).content == b"x" * 200
     with pytest.raises(NotFoundError):
         kept.find(3)
-    monkeypatch.setattr(uploads, "EXPIRY", -1.0)
+    monkeypatch.setattr(uploads, "MAX_AGE", -1.0)
     kept.store(5, "x.csv", b"x", Preview())
     with pytest.raises(NotFoundError):
         kept.find(5)
