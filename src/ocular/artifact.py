@@ -66,6 +66,10 @@ class SavedInteractions(Protocol):
     @property
     def item_labels(self) -> Labels: ...
     @property
+    def user_names(self) -> Labels | None: ...
+    @property
+    def item_names(self) -> Labels | None: ...
+    @property
     def user_attributes(self) -> Attributes: ...
     @property
     def item_attributes(self) -> Attributes: ...
@@ -102,11 +106,10 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
     check_target(path)
     purchases = model.interactions
     # until every source of purchases has the two fields
-    user_names, item_names = (getattr(purchases, f"{side}_names", None) for side in ("user", "item"))
     with new_folder(path) as folder:
         _write_arrays(folder / ARRAYS, _to_arrays(model))
-        (folder / CLIENTS).write_bytes(_to_table(purchases.user_labels, user_names, purchases.user_attributes))
-        (folder / PRODUCTS).write_bytes(_to_table(purchases.item_labels, item_names, purchases.item_attributes))
+        (folder / CLIENTS).write_bytes(_to_table(purchases.user_labels, purchases.user_names, purchases.user_attributes))
+        (folder / PRODUCTS).write_bytes(_to_table(purchases.item_labels, purchases.item_names, purchases.item_attributes))
         manifest = {
             "format": FORMAT,
             "version": VERSION,

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ocular.artifact import Streamed
 from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases, as_labels
 from ocular.data.tables import AMOUNTS, CLIENT, PRODUCT, Columns, codes_of, no_purchase, require, to_purchases
-from ocular.errors import ConfigError
+from ocular.errors import ConfigError, Parameter
 from ocular.solver.pool import RowPool
 from ocular.spark.blocks import Block, BlockRows, cut, default_blocks
 from ocular.spark.session import place_of, plain_errors
@@ -54,6 +54,8 @@ class SparkInteractions:
         self.users, self.items, self.currency = users, items, currency
         self.user_labels, self.item_labels = labels
         self.shape, self.nnz = (len(labels[0]), len(labels[1])), int(users.indptr[-1])
+        self.user_names: Labels | None = None
+        self.item_names: Labels | None = None
         self.user_attributes: Attributes = {}
         self.item_attributes: Attributes = {}
         self._purchases, self._amounts, self.local = purchases, amounts, local
@@ -151,6 +153,9 @@ def _of_frame(data: Any, spark: SparkSession, columns: dict[str, Any], n_blocks:
     chosen = Columns(**columns)
     if chosen.client_attributes or chosen.product_attributes:
         raise ConfigError("expected no attributes of clients or products on Spark, got some; leave them out")
+    if chosen.client_name is not None or chosen.product_name is not None:
+        given = Parameter("client_name"), " and ", Parameter("product_name")
+        raise ConfigError("expected no display names on Spark, got a column of them; leave out ", *given)
     with plain_errors():
         frame, place = _opened(data, spark)
         require(chosen.names, frame.columns, place)
