@@ -108,8 +108,10 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
     # until every source of purchases has the two fields
     with new_folder(path) as folder:
         _write_arrays(folder / ARRAYS, _to_arrays(model))
-        (folder / CLIENTS).write_bytes(_to_table(purchases.user_labels, purchases.user_names, purchases.user_attributes))
-        (folder / PRODUCTS).write_bytes(_to_table(purchases.item_labels, purchases.item_names, purchases.item_attributes))
+        clients = _to_table(purchases.user_labels, purchases.user_names, purchases.user_attributes)
+        products = _to_table(purchases.item_labels, purchases.item_names, purchases.item_attributes)
+        (folder / CLIENTS).write_bytes(clients)
+        (folder / PRODUCTS).write_bytes(products)
         manifest = {
             "format": FORMAT,
             "version": VERSION,

@@ -14,7 +14,14 @@ import click
 from ocular.cli.filters import filter_options, product_filters
 from ocular.cli.parameters import given_parameters, parameter_option
 from ocular.cli.present import Interrupted, phrase
-from ocular.cli.reading import column_choices, interactions_options, read_interactions, spark_option, spark_place, spark_session
+from ocular.cli.reading import (
+    column_choices,
+    interactions_options,
+    read_interactions,
+    spark_option,
+    spark_place,
+    spark_session,
+)
 
 if TYPE_CHECKING:
     from ocular.model import OCuLaR
