@@ -84,14 +84,14 @@ def main() -> None:
     results["sweeps_to_recall"] = sweeps
     for name, (took, model) in fitted.items():
         found, ratio = rank(model, train, test), fitted["ocular"][0] / took
-        asked = " (asked for: ≤ 0.3)" if name == "implicit_als" else ""
+        target = " (target: ≤ 0.3)" if name == "implicit_als" else ""
         print(f"{name:<13} {took:6.2f} s, recall@50 {found.recall:.4f}, MAP@50 {found.map:.4f}; "
-              f"ocular takes {ratio:.2f} of its time{asked}")  # fmt: skip
+              f"ocular takes {ratio:.2f} of its time{target}")  # fmt: skip
         results[name] = {"seconds": took, "recall@50": found.recall, "map@50": found.map, "ocular takes": ratio}
 
     scaling = best(given.runs, one=lambda: ocular(20, 1).fit(train), more=lambda: ocular(20, threads).fit(train))
     speedup = scaling["one"][0] / scaling["more"][0]
-    print(f"{threads} threads against one, 20 sweeps: {speedup:.2f} times as fast (asked for: ≥ 1.7)")
+    print(f"{threads} threads against one, 20 sweeps: {speedup:.2f} times as fast (target: ≥ 1.7)")
     results["speedup_of_threads"] = speedup
 
     paper, ours = (progress(train, threads, search, 3) for search in ("paper", "scaled"))
@@ -102,7 +102,7 @@ def main() -> None:
         gains[sweeps] = slow / fast
         print(f"objective {objective:,.0f}: the paper's line search takes {sweeps} sweeps, ours {needed}; "
               f"{gains[sweeps]:.1f} times as fast")  # fmt: skip
-    print("(asked for: ≥ 4, at a converged objective)")
+    print("(target: ≥ 4, at a converged objective)")
     results["gain_over_paper"] = gains
     save("fit", results)
 

@@ -1,6 +1,6 @@
 """
 Top-50 for many users: users per second against implicit's `recommend` on factors of the same size, and whether the
-answers are those of scoring every pair.
+answers are those of scoring every pair. And the other way round: the time to find the 50 users for an item.
 
 python benchmarks/recommend.py [--data DIR]     made-up companies, and with DIR MovieLens-1M and CiteULike-a
 """
@@ -21,11 +21,11 @@ from implicit.cpu.als import AlternatingLeastSquares
 from ocular import Interactions, OCuLaR
 from ocular.synthetic.market import b2b
 
-N, RUNS, CHECKED = 50, 3, 500
+N, RUNS, CHECKED, MANY_ITEMS = 50, 3, 500, 300
 
 
 def compare(model: OCuLaR, data: Interactions, users: np.ndarray) -> dict[str, Any]:
-    """Both leave out what the users have, and print as they go."""
+    """Compare both; they leave out what the users have, and print as they go."""
     matrix = sp.csr_matrix(data.to_matrix())[users]
     als = AlternatingLeastSquares(factors=model.n_coclusters)
     rng = np.random.default_rng(0)
@@ -35,15 +35,34 @@ def compare(model: OCuLaR, data: Interactions, users: np.ndarray) -> dict[str, A
     ours = min(seconds(lambda: model.recommend(users, matrix, N=N)) for _ in range(RUNS))
     theirs = min(seconds(lambda: als.recommend(users, matrix, N=N)) for _ in range(RUNS))
     same = agreement(model, data, users[:: max(1, len(users) // CHECKED)])
-    print(f"top-{N} of {data.n_items:,}, K={model.n_coclusters}: {len(users) / ours:,.0f} users a second, implicit "
-          f"{len(users) / theirs:,.0f}, ratio {theirs / ours:.1f} (asked for: ≥ 3); "
+    print(f"top-{N} of {data.n_items:,}, K={model.n_coclusters}: {len(users) / ours:,.0f} users per second, implicit "
+          f"{len(users) / theirs:,.0f}, ratio {theirs / ours:.1f} (target: ≥ 3); "
           f"{same:.2%} of the places as by scoring every pair", flush=True)  # fmt: skip
-    return {"users": len(users), "items": data.n_items, "K": model.n_coclusters, "per second": len(users) / ours,
-            "implicit": len(users) / theirs, "ratio": theirs / ours, "same": same}  # fmt: skip
+    one, many = users_for_items(model)
+    print(f"the {N} users for one item: {1000 * one:.1f} ms, for each of many: {1000 * many:.1f} ms", flush=True)
+    return {
+        "users": len(users),
+        "items": data.n_items,
+        "K": model.n_coclusters,
+        "per second": len(users) / ours,
+        "implicit": len(users) / theirs,
+        "ratio": theirs / ours,
+        "same": same,
+        "seconds for one item": one,
+        "seconds for each of many items": many,
+    }
+
+
+def users_for_items(model: OCuLaR) -> tuple[float, float]:
+    """Return the seconds per item of `recommend_users`, one item after the other and many in one call."""
+    items = np.arange(min(MANY_ITEMS, model.interactions_.n_items))
+    model.recommend_users(0, N=N)  # sorts the users once
+    one = seconds(lambda: [model.recommend_users(item, N=N) for item in items.tolist()]) / len(items)
+    return one, seconds(lambda: model.recommend_users(items, N=N)) / len(items)
 
 
 def agreement(model: OCuLaR, data: Interactions, users: np.ndarray) -> float:
-    """Share of the places that hold an item as good as the one that float64 scores of all pairs put there."""
+    """Return the share of places that hold an item as good as the one that float64 scores of all pairs put there."""
     matrix = sp.csr_matrix(data.to_matrix())[users]
     scores = (model.user_factors_[users].astype(np.float64) @ model.item_factors_.T.astype(np.float64)).toarray()
     scores[matrix.nonzero()] = -np.inf

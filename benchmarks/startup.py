@@ -31,9 +31,9 @@ def main() -> None:
         "from ocular import OCuLaR": median_seconds(sys.executable, "-c", "from ocular import OCuLaR"),
         "ocular --help": median_seconds(str(Path(sys.executable).with_name("ocular")), "--help"),
     }
-    asked = {"import ocular": "  (asked for: < 0.3)", "ocular --help": "  (asked for: < 0.6)"}
+    target = {"import ocular": "  (target: < 0.3)", "ocular --help": "  (target: < 0.6)"}
     for name, time_ in times.items():
-        print(f"{name:28}{time_:.3f} s{asked.get(name, '')}")
+        print(f"{name:28}{time_:.3f} s{target.get(name, '')}")
     save("startup", {"seconds": times})
 
 

@@ -124,11 +124,11 @@ def test_the_purchases_come_back(original: OCuLaR, saved: Path) -> None:
         np.testing.assert_array_equal(ours.purchases.columns[name], values)
         assert ours.purchases.columns[name].dtype == values.dtype
     for side in ("user_attributes", "item_attributes"):
-        given, kept = getattr(theirs, side), getattr(ours, side)
-        assert list(kept) == list(given)
+        given, loaded = getattr(theirs, side), getattr(ours, side)
+        assert list(loaded) == list(given)
         for name, values in given.items():
-            np.testing.assert_array_equal(kept[name], values)
-            assert kept[name].dtype == values.dtype
+            np.testing.assert_array_equal(loaded[name], values)
+            assert loaded[name].dtype == values.dtype
 
 
 @pytest.mark.parametrize("currency", ["", "£", "EUR "])

@@ -328,8 +328,8 @@ def test_recalculate_user_uses_the_given_row(model: OCuLaR, bought: np.ndarray) 
     own, q = model.recommend(b, N=5)
     assert set(swapped[:3]) == set(own[:3])
     np.testing.assert_allclose(p, q, rtol=0.02)
-    kept, _ = model.recommend(a, user_items=bought[[b]], N=5)
-    assert set(kept[:3]) != set(own[:3])
+    fitted, _ = model.recommend(a, user_items=bought[[b]], N=5)
+    assert set(fitted[:3]) != set(own[:3])
     again, r = model.recommend(a, recalculate_user=True, N=5)
     np.testing.assert_allclose(r, model.recommend(a, N=5)[1], rtol=0.02)
     assert again.shape == (5,)
@@ -554,8 +554,8 @@ def test_excluded_items_are_never_recommended(
     for fitted in (model, ocular.load(tmp_path / "model")):
         ids, _ = fitted.recommend(np.arange(60), N=40, filter_already_liked_items=False)
         assert set(ids[ids >= 0].tolist()) == set(range(40)) - excluded
-        wanted = fitted.recommend(0, N=40, items=sorted(excluded)[:2], filter_already_liked_items=False)
-        assert (wanted[0] == -1).all()
+        ids, _ = fitted.recommend(0, N=40, items=sorted(excluded)[:2], filter_already_liked_items=False)
+        assert (ids == -1).all()
         item = min(excluded)
         with pytest.raises(DataError, match=f"got 'P{item}', which the fit excluded"):
             fitted.recommend_users([next(i for i in range(40) if i not in excluded), item])
@@ -580,6 +580,10 @@ def test_an_unknown_choice_is_refused_before_the_fit(
     with pytest.raises(OcularError, match=message):
         model.fit(families, **choice)
     assert not hasattr(model, "user_factors_")
+    model.fit(np.eye(3))
+    with pytest.raises(OcularError, match=message):
+        model.fit(families, **choice)
+    assert model.n_features_in_ == 3
 
 
 # ---------------------------------------------------------------------------------------------------------- explaining
@@ -595,11 +599,11 @@ def test_an_explanation_in_words_has_the_names(model: OCuLaR) -> None:
     strongest = explanation.reasons[0]
     assert f"Produkt №{strongest.owned_items[0]}" in text
     assert f"Client {strongest.similar_users[0]} GmbH" in text
-    told = json.loads(json.dumps(explanation.to_dict(), ensure_ascii=False))
-    assert told["client"] == "Client 0 GmbH"
-    assert told["product"] == f"Produkt №{item}"
-    assert told["confidence"] == explanation.confidence
-    assert told["reasons"][0]["similar_users"][0] == f"Client {strongest.similar_users[0]} GmbH"
+    plain = json.loads(json.dumps(explanation.to_dict(), ensure_ascii=False))
+    assert plain["client"] == "Client 0 GmbH"
+    assert plain["product"] == f"Produkt №{item}"
+    assert plain["confidence"] == explanation.confidence
+    assert plain["reasons"][0]["similar_users"][0] == f"Client {strongest.similar_users[0]} GmbH"
 
 
 def test_a_pair_without_a_common_cocluster_has_no_reason(model: OCuLaR) -> None:

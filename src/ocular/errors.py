@@ -59,7 +59,7 @@ class ArtifactError(OcularError):
 
 
 class ClusterError(OcularError):
-    """Spark could not do what it was asked to."""
+    """Spark failed, or cannot be reached."""
 
 
 class MissingExtraError(OcularError, ImportError):

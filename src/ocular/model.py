@@ -118,7 +118,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     interactions_ : Interactions
         What was fitted, with names and amounts.
     excluded_items_ : bool array, (n_items,)
-        Items that are never recommended, as `fit` was told.
+        Items that are never recommended, by `only` and `without` of the fit.
     calibration_ : Calibration or None
         What confidences have been worth on held-out purchases, after `calibrate`.
 
@@ -203,10 +203,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         config = self.config()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
-        interactions = self._read(X)
-        allowed = allowed_items(interactions, only, without)
-        if allowed is not None and not allowed.any():
-            raise ConfigError("expected some products to recommend, got none by only= and without=")
+        interactions, allowed = self._read(X, only, without)
         given = None if isinstance(self.init, str) else given_start(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
@@ -248,21 +245,34 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self._learn(result.state)
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
-    def _read(self, X: Any) -> Interactions:
-        if isinstance(X, Interactions):
-            interactions = X
-            self.n_features_in_ = X.n_items
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
-        else:
-            before = {name: self.__dict__.get(name) for name in ("n_features_in_", "feature_names_in_")}
-            try:
+    def _read(
+        self, X: Any, only: Choice | None, without: Choice | None
+    ) -> tuple[Interactions, NDArray[np.bool_] | None]:
+        """Return what is fitted and which items may be recommended; where it is refused the model stays as it was."""
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        try:
+            if isinstance(X, Interactions):
+                interactions = X
+                self.n_features_in_ = X.n_items
+                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
+            else:
                 checked = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
                 interactions = Interactions.from_matrix(checked, min_value=self.min_value, **frame_labels(X))
-            except ValueError:
-                # refused: a model fitted before stays what it was
-                self.__dict__.update({name: value for name, value in before.items() if value is not None})
-                raise
-        return check_positives(interactions)
+            allowed = allowed_items(check_positives(interactions), only, without)
+            if allowed is not None and not allowed.any():
+                raise ConfigError(
+                    "expected some products to recommend, got none by ",
+                    Parameter("only"),
+                    " and ",
+                    Parameter("without"),
+                )
+        except Exception:
+            for name in names:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
+        return interactions, allowed
 
     def config(self) -> FitConfig:
         """Return the parameters as the solver takes them; raise ConfigError where one makes no sense."""
@@ -462,7 +472,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         The options are those of `ocular.calibrate`: share, per_client, random_state.
         """
         check_is_fitted(self)
-        # evaluation builds on the estimator, so it cannot be imported before it is asked for
+        # evaluation builds on the estimator: the estimator cannot import it before it is called
         calibration: Calibration = import_module("ocular.evaluation.calibration").calibrate(self, **options)
         return calibration
 

@@ -131,7 +131,7 @@ def _rank(
             score[place[owned[a]]] = OWNED
         size, worst = 0, OWNED
         for i in range(n_items):
-            # most fall short of the worst that is kept: they are not worth a call; of equal ones the earlier stays
+            # most fall short of the worst in the heap and are not worth a call; of equal ones the earlier stays
             if score[i] <= worst or not allowed[i]:
                 continue
             size = offer(heap_scores, heap_items, size, score[i], i)

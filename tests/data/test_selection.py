@@ -71,5 +71,5 @@ def test_what_is_not_there_is_refused_with_what_is(only: Any, message: str) -> N
 
 
 def test_purchases_without_attributes_say_how_to_read_them() -> None:
-    with pytest.raises(UnknownNameError, match="have none; read them with product_attributes="):
+    with pytest.raises(UnknownNameError, match="the products have none; read some with product_attributes"):
         allowed_items(Interactions.from_pairs([0], [0]), {"family": "x"}, None)

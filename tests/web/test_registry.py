@@ -99,7 +99,7 @@ def test_a_model_may_be_the_folder_itself(models: Path) -> None:
     [
         (lambda path: flip(path / "arrays.npz"), "sha256 differs"),
         (lambda path: flip(path / "clients.parquet"), "sha256 differs"),
-        (lambda path: (path / "products.parquet").unlink(), "be read"),
+        (lambda path: (path / "products.parquet").unlink(), "cannot be read"),
         (lambda path: (path / "arrays.npz").write_bytes((path / "arrays.npz").read_bytes()[:1000]), "expected"),
         (lambda path: (path / "manifest.json").write_text('{"format": "ocular-mod'), "manifest cannot be read"),
         (lambda path: (path / "manifest.json").write_text("[]"), "manifest cannot be read"),

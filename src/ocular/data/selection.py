@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Attributes, Interactions, plain
-from ocular.errors import UnknownNameError
+from ocular.errors import Parameter, UnknownNameError
 from ocular.validation import as_list
 
 MAX_HINTS = 3  # names that a message suggests
@@ -66,8 +66,10 @@ def _by_attributes(attributes: Attributes, choice: Mapping[str, Any], n: int, ki
     chosen = np.ones(n, dtype=bool)
     for name, values in choice.items():
         if name not in attributes:
-            known = ", ".join(attributes) or f"none; read them with {kind}_attributes="
-            raise UnknownNameError(f"no {kind} attribute named {name!r}; the {kind}s have {known}")
+            message = f"no {kind} attribute named {name!r}; the {kind}s have {', '.join(attributes) or 'none'}"
+            raise UnknownNameError(
+                message, *(() if attributes else ("; read some with ", Parameter(f"{kind}_attributes")))
+            )
         # as text, which is all that the command line has of a number
         column = np.array([str(plain(value)) for value in attributes[name]], dtype=object)
         chosen &= np.logical_or.reduce([_equal(column, str(plain(value)), name, kind) for value in as_list(values)])
