@@ -1,5 +1,5 @@
 """
-What confidences are worth: expected calibration error of the 20 best recommendations of every client.
+The expected calibration error of the 20 best recommendations of every client.
 
 A quarter of the purchases is held out for the test. Three ways to tell how likely a recommendation is to come true:
 
@@ -30,11 +30,11 @@ def main() -> None:
     print("expected calibration error (asked for: ≤ 0.02)")
     print(f"{'':28}{'probability':>13}{'other clients':>15}{'saved, as much to find':>24}{'saved, more to find':>21}")
     results = {}
-    for name, history, K, regularization in (
+    for name, interactions, K, regularization in (
         ("MovieLens-1M", movielens_1m(given.data), 100, 30.0),
         ("Online Retail", online_retail(given.data / "online-retail"), 100, 10.0),
     ):
-        train, test = per_user_split(history, 0.25, random_state=1)
+        train, test = per_user_split(interactions, 0.25, random_state=1)
         model = OCuLaR(K, regularization, random_state=0).fit(train)
         outcomes = collect_outcomes(model, test)
         before, after = cross_check(outcomes)

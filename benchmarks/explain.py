@@ -3,7 +3,7 @@ Whether explanations are the model and not a story about it, on MovieLens-1M (an
 
 - sums: contributions of 1,000 random (client, recommended product) pairs against ⟨f_u, f_i⟩ in float64;
 - faithfulness: the strongest reason's purchases are taken from the client, who is folded in again; the recommended
-  product must lose score. Beside it: as many other purchases of the same client, drawn at random from those that no
+  product must lose score. Beside it: as many other purchases of the same client, chosen at random from those that no
   reason names, and from all that the strongest one does not name (the other reasons' are among them);
 - speed: two hundred explanations as text, with price and hit rate, of a loaded model.
 
@@ -41,8 +41,8 @@ def main() -> None:
 
     falls = faithfulness(model, users, items, rng)
     print("the recommended product's score without …      cases  falls   by a tenth or more  mean change")
-    for taken, (cases, falling, clearly, change) in falls.items():
-        print(f"  {taken:42} {cases:>7}  {falling:6.1%}  {clearly:18.1%}  {change:11.1%}")
+    for removed, (cases, falling, clearly, change) in falls.items():
+        print(f"  {removed:42} {cases:>7}  {falling:6.1%}  {clearly:18.1%}  {change:11.1%}")
     print("  (asked for: the reason's own purchases ≥ 95 %, others far less often)")
 
     took = explaining_time(given.data)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def largest_difference(model: OCuLaR, users: np.ndarray, items: np.ndarray) -> float:
-    """Relative, of the sum of contributions and the inner product of the factors."""
+    """Return the largest relative difference of the sum of contributions and the inner product of the factors."""
     worst = 0.0
     for user, item in zip(users.tolist(), items.tolist(), strict=True):
         total = sum(reason.contribution for reason in model.explain(user, item).reasons)
@@ -73,18 +73,18 @@ def largest_difference(model: OCuLaR, users: np.ndarray, items: np.ndarray) -> f
 def faithfulness(
     model: OCuLaR, users: np.ndarray, items: np.ndarray, rng: np.random.Generator
 ) -> dict[str, tuple[int, float, float, float]]:
-    """Of the scores after something was taken: how many cases, how often they fall, by a tenth, mean change."""
-    taken = {"the purchases of its strongest reason": [], "as many that no reason names": [], "as many others": []}
+    """Return for each choice of removed purchases: cases, share that falls, and by a tenth or more, mean change."""
+    removed = {"the purchases of its strongest reason": [], "as many that no reason names": [], "as many others": []}
     for user, item in zip(users.tolist(), items.tolist(), strict=True):
         has = model.interactions_.by_user[user]
         explanation = model.explain(user, item)
         own = explanation.summary().shown_reasons[0].owned_items
         named = np.concatenate([reason.owned_items for reason in explanation.reasons])
         choices = own, np.setdiff1d(has, named), np.setdiff1d(has, own)
-        for cases, choice in zip(taken.values(), choices, strict=True):
+        for cases, choice in zip(removed.values(), choices, strict=True):
             if len(choice) >= len(own):  # as many to take
                 cases.append((item, has, np.setdiff1d(has, rng.choice(choice, len(own), replace=False))))
-    return {name: _changes(model, cases) for name, cases in taken.items()}
+    return {name: _changes(model, cases) for name, cases in removed.items()}
 
 
 def _changes(model: OCuLaR, cases: list[tuple[int, np.ndarray, np.ndarray]]) -> tuple[int, float, float, float]:
@@ -113,8 +113,8 @@ def explaining_time(data: Path) -> float:
     advisor.recommend(clients[0])[0].text()  # compiles
 
     def explain() -> None:
-        told = [found.text() for client in clients for found in advisor.recommend(client, OF_EACH)]
-        assert len(told) == EXPLANATIONS
+        texts = [found.text() for client in clients for found in advisor.recommend(client, OF_EACH)]
+        assert len(texts) == EXPLANATIONS
 
     return seconds(explain)
 

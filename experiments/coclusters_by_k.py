@@ -26,13 +26,13 @@ QUANTITIES = ("recall@50", "clients", "products", "density")
 
 def main() -> None:
     given = parse(__doc__)
-    history = (
+    interactions = (
         b2b(300, 60, random_state=0).interactions
         if given.quick
         else movielens(given.data / "movielens-1m", min_rating=3)
     )
     sizes = (2, 4) if given.quick else SIZES
-    train, test = random_split(history, 0.25, random_state=0)
+    train, test = random_split(interactions, 0.25, random_state=0)
     results: dict[str, list[list[float]]] = {}
     warnings.simplefilter("ignore")  # λ = 0 does not converge in 100 sweeps
     print(f"{'λ':>5}{'K':>6}" + "".join(f"{name:>12}" for name in QUANTITIES))

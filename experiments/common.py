@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ocular.plots import save_figure
-from ocular.plots.drawing import new_figure, set_title, style_axes, theme_named
+from ocular.plots.drawing import new_picture, set_title, style_axes, theme_named
 from ocular.storage import write_file
 
 RESULTS = Path(__file__).parent / "results"
@@ -49,8 +49,7 @@ def save(given: argparse.Namespace, name: str, results: Mapping[str, Any], figur
 def draw_lines(panels: Mapping[str, Mapping[str, Line]], title: str, x: str, **scales: Any) -> Figure:
     """Draw a panel for each quantity, with a line for each method; `scales` are passed to the axes."""
     colors = theme_named("light")
-    figure, first = new_figure((1.2 + 4.2 * len(panels), 4.4), colors)
-    first.remove()
+    figure = new_picture((1.2 + 4.2 * len(panels), 4.4), colors)
     for at, (quantity, lines) in enumerate(panels.items()):
         axes = figure.add_subplot(1, len(panels), at + 1)
         for number, (name, (xs, ys)) in enumerate(lines.items()):

@@ -39,21 +39,21 @@ class Clock:
 def main() -> None:
     given = parse(__doc__)
     small = given.quick
-    history = planted(100, 60, 4).interactions if small else movielens(given.data / "movielens-1m", min_rating=3)
+    interactions = planted(100, 60, 4).interactions if small else movielens(given.data / "movielens-1m", min_rating=3)
     sweeps = 10 if small else 300
     warnings.simplefilter("ignore")  # tol=0 runs all sweeps
-    OCuLaR(4, 1.0, max_iter=2, tol=0, init="overlap", random_state=0).fit(history)  # compiles
+    OCuLaR(4, 1.0, max_iter=2, tol=0, init="overlap", random_state=0).fit(interactions)  # compiles
     curves = {}
     for name, options in VARIANTS.items():
         model = OCuLaR(4 if small else 100, 30.0, max_iter=sweeps, tol=0, random_state=0, **options)
         clock = Clock()
-        model.fit(history, callback=clock)
+        model.fit(interactions, callback=clock)
         curves[name] = clock.times, list(model.history_)
     best = min(min(objectives) for _, objectives in curves.values())
     for name, (times, objectives) in curves.items():
         near = next((t for t, q in zip(times, objectives, strict=True) if q <= 1.01 * best), None)
         reached = "not within 1 % of the best" if near is None else f"within 1 % of the best after {near:.2f} s"
-        print(f"{name:30} {reached}, {times[-1] / len(times):.4f} s a sweep")
+        print(f"{name:30} {reached}, {times[-1] / len(times):.4f} s per sweep")
     lines = {name: (t, [max(q / best - 1, 1e-6) for q in objectives]) for name, (t, objectives) in curves.items()}
     panels = {"relative distance to the best objective": lines}
     figure = draw_lines(panels, "MovieLens-1M, K=100, λ=30", "seconds", xscale="log", yscale="log")

@@ -26,13 +26,13 @@ TABLE = "MovieLens-1M | {} | validation | 10"
 def main() -> None:
     given = parse(__doc__)
     if given.quick:
-        history = b2b(200, 60, random_state=0).interactions
+        interactions = b2b(200, 60, random_state=0).interactions
         models = {"ocular": {"n_coclusters": 4, "regularization": 4.0}, "user-knn": {}}
     else:
-        history = movielens(given.data / "movielens-1m", min_rating=3)
+        interactions = movielens(given.data / "movielens-1m", min_rating=3)
         chosen = json.loads((RESULTS / "table_1.json").read_text())
         models = {name: chosen[TABLE.format(name)]["parameters"] for name in MODELS}
-    train, test = random_split(history, 0.25, random_state=0)
+    train, test = random_split(interactions, 0.25, random_state=0)
     results = {}
     for name, parameters in models.items():
         scores = measure(Method(name).make(parameters, 0).fit(train), train, test, CUTOFFS)

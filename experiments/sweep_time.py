@@ -27,27 +27,29 @@ SHAPE, PAIRS = (480_189, 17_770), 20_000_000
 
 def main() -> None:
     given = parse(__doc__, needs_data=False, pairs=PAIRS)
-    history = skewed(500, 100, 5000) if given.quick else skewed(*SHAPE, given.pairs)
+    interactions = skewed(500, 100, 5000) if given.quick else skewed(*SHAPE, given.pairs)
     rng = np.random.default_rng(0)
-    order = rng.random(history.nnz)
+    order = rng.random(interactions.nnz)
     warnings.simplefilter("ignore")  # five sweeps do not converge
     seconds: dict[int, list[float]] = {K: [] for K in SIZES}
     for fraction in FRACTIONS:
-        part = history.where(order < fraction)
+        part = interactions.where(order < fraction)
         for K in SIZES:
             seconds[K].append(sweep_seconds(part, K))
-            print(f"{fraction:.0%} ({part.nnz:,} pairs), K={K}: {seconds[K][-1]:.4f} s a sweep", flush=True)
+            print(f"{fraction:.0%} ({part.nnz:,} pairs), K={K}: {seconds[K][-1]:.4f} s per sweep", flush=True)
     for K, times in seconds.items():
         print(f"K={K}: five times the data take {times[-1] / times[0]:.2f} times as long (linear: 5)")
     lines = {f"K = {K}": (FRACTIONS, times) for K, times in seconds.items()}
-    figure = draw_lines({"seconds a sweep": lines}, f"{history.nnz:,} pairs in Netflix's shape", "fraction of the data")
-    save(given, "sweep_time", {"pairs": history.nnz, "fractions": FRACTIONS, "seconds": seconds}, figure)
+    figure = draw_lines(
+        {"seconds per sweep": lines}, f"{interactions.nnz:,} pairs in Netflix's shape", "fraction of the data"
+    )
+    save(given, "sweep_time", {"pairs": interactions.nnz, "fractions": FRACTIONS, "seconds": seconds}, figure)
 
 
-def sweep_seconds(history: Interactions, K: int) -> float:
+def sweep_seconds(interactions: Interactions, K: int) -> float:
     ends: list[float] = []
     OCuLaR(K, 30.0, max_iter=5, tol=0, init="random", random_state=0).fit(
-        history, callback=lambda _sweep, _objective: ends.append(time.perf_counter())
+        interactions, callback=lambda _sweep, _objective: ends.append(time.perf_counter())
     )
     return float(np.diff(ends)[1:].min())
 

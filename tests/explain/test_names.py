@@ -51,6 +51,11 @@ def test_a_list_of_text_names_three_and_counts_the_others(names: list[str]) -> N
     assert said.endswith(f"{len(names) - 3} more") == (len(names) > 3)
 
 
+def test_the_first_names_of_many_need_no_others() -> None:
+    assert join_names(["nut", "saw", "oar"], "Item", total=1203) == "nut, saw, oar and 1,200 more"
+    assert join_names([4, 5, 6], "Client", total=1203) == "Clients 4, 5, 6 and 1,200 more"
+
+
 def test_names_and_numbers() -> None:
     assert (client_name("Acme"), client_name(6), client_name("6")) == ("Acme", "Client 6", "Client 6")
     assert (product_name("bolt"), product_name(4)) == ("bolt", "Item 4")

@@ -23,22 +23,24 @@ def product_name(label: Any) -> str:
     return _name(label, "Item")
 
 
-def join_names(labels: Sequence[Any], noun: str, write: Write = str) -> str:
+def join_names(labels: Sequence[Any], noun: str, write: Write = str, total: int | None = None) -> str:
     """
-    Return the first few names and how many more there are; whole numbers as ranges.
+    Return the first few names and how many more there are, of `total` or all that are given; numbers as ranges.
 
     >>> join_names(["bolt", "nut", "saw", "oar", "rope"], "Item")
     'bolt, nut, saw and 2 more'
     >>> join_names([3, 1, 2], "Item"), join_names(["007", "12", "5", "31"], "Client")
     ('Items 1-3', 'Clients 007, 12, 5 and 1 more')
     """
-    more = [f"{len(labels) - MAX_EXAMPLES:,} more"] if len(labels) > MAX_EXAMPLES else []
+    total = len(labels) if total is None else total
+    more = [f"{total - MAX_EXAMPLES:,} more"] if total > MAX_EXAMPLES else []
     shown = [one_line(str(label)) for label in labels[:MAX_EXAMPLES]]
     if not all(name.isdecimal() for name in shown):
         return _joined([*(write(_name(label, noun)) for label in labels[:MAX_EXAMPLES]), *more])
-    ranges = _ranges(labels) if all(isinstance(label, int) for label in labels) else []
+    whole = total == len(labels) and all(isinstance(label, int) for label in labels)
+    ranges = _ranges(labels) if whole else []
     numbers = ranges if 0 < len(ranges) <= MAX_EXAMPLES else [*shown, *more]
-    return f"{noun}{'s' if len(labels) > 1 else ''} {_joined(numbers)}"
+    return f"{noun}{'s' if total > 1 else ''} {_joined(numbers)}"
 
 
 def one_line(text: str) -> str:
@@ -51,7 +53,7 @@ def one_line(text: str) -> str:
 
 def isolated(text: str) -> str:
     """Return a right-to-left name between marks that set it apart, so that the sentence around it keeps its order."""
-    if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
+    if not text.isascii() and any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
         return f"\u2068{text}\u2069"
     return text
 

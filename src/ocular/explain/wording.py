@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html as markup
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ocular.explain.names import Write, client_name, isolated, join_names, percent, product_name, quoted
+from ocular.explain.names import MAX_EXAMPLES, Write, client_name, isolated, join_names, percent, product_name, quoted
 
 if TYPE_CHECKING:
     from ocular.explain.reasons import Explanation, Reason, ReasonSummary
 
 NO_PRICE = "No price estimate: too few other clients paid a known price for it."
+MAX_RANGES = 1000  # numbered clients or products that are looked through for ranges
 MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
 
 
@@ -78,14 +80,14 @@ def _assumption(explanation: Explanation, client: str, write: Write) -> str:
     """Return what is assumed and not so, said before anything that rests on it."""
     if explanation.user is None or explanation.supposed is None:
         return ""
-    also = join_names([explanation.interactions.item_name(i) for i in explanation.supposed], "Item", write)
+    also = _listed(explanation.supposed, explanation.interactions.item_name, "Item", write)
     return f"Supposing that {client} also had {also}: " if also else f"Supposing that {client} had other purchases: "
 
 
 def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, write: Write) -> str:
     data = explanation.interactions
-    owned = join_names([data.item_name(i) for i in reason.owned_items], "Item", write)
-    similar = join_names([data.user_name(u) for u in reason.similar_users], "Client", write)
+    owned = _listed(reason.owned_items, data.item_name, "Item", write)
+    similar = _listed(reason.similar_users, data.user_name, "Client", write)
     examples = f" (e.g., {similar})" if show_clients else ""
     share = f"{len(reason.similar_users):,} of {reason.group:,} in this group, {percent(reason.rate)}"
     if reason.group == 1:
@@ -95,6 +97,14 @@ def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, writ
         f"{owned}. Clients with similar purchase history{examples} also bought {product} "
         f"({share}; {percent(reason.base_rate)} of all clients)."
     )
+
+
+def _listed(rows: Sequence[int], name: Callable[[int], Any], noun: str, write: Write) -> str:
+    """Return the first names and how many more there are; only numbers need all, for ranges such as "Clients 4-9"."""
+    names = [name(row) for row in rows[:MAX_EXAMPLES]]
+    if all(isinstance(label, int) for label in names) and len(rows) <= MAX_RANGES:
+        names = [name(row) for row in rows]
+    return join_names(names, noun, write, total=len(rows))
 
 
 def _what_is_not_shown(explanation: Explanation, summary: ReasonSummary, client: str) -> list[str]:
