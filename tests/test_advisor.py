@@ -360,3 +360,10 @@ def test_what_is_supposed_is_said(model: OCuLaR) -> None:
 def test_only_a_fitted_model_advises() -> None:
     with pytest.raises(NotFittedError):
         Advisor(OCuLaR())
+
+
+def test_what_is_printed_is_short(model: OCuLaR) -> None:
+    recommendations = Advisor(model).recommend("Client 3 GmbH", n=2)
+    first = recommendations[0]
+    assert repr(first) == f"Recommendation({first.product!r} for 'Client 3 GmbH': chance to buy {first.chance:.0%})"
+    assert repr(recommendations).splitlines()[1] == f"  1. {first!r}"

@@ -16,7 +16,7 @@ from ocular.data.interactions import Interactions, plain
 from ocular.data.selection import Choice, allowed_items, allowed_users
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
-from ocular.explain.price import PriceEstimate
+from ocular.explain.price import PriceEstimate, money
 from ocular.explain.reasons import Explanation
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
@@ -60,6 +60,10 @@ class Recommendation:
                 return f"has {has}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
         return None
 
+    def __repr__(self) -> str:
+        value = "" if self.value is None else f", expected value {money(self.value, self.explanation.interactions.currency)}"
+        return f"Recommendation({self.product!r} for {self.client!r}: chance to buy {self.chance:.0%}{value})"
+
     def text(self, *, show_clients: bool = True) -> str:
         """Return the rationale in words; `show_clients=False` names no other client."""
         return self.explanation.text(show_clients=show_clients)
@@ -83,6 +87,9 @@ class Recommendations(list[Recommendation]):
     def __init__(self, recommendations: Iterable[Recommendation], interactions: Interactions, title: str = "") -> None:
         super().__init__(recommendations)
         self.interactions, self.title = interactions, title
+
+    def __repr__(self) -> str:
+        return "\n".join(["Recommendations:", *(f"  {number}. {each!r}" for number, each in enumerate(self, 1))])
 
     def to_frame(self) -> Any:
         """Return a row for each recommendation, in the kind of frame that the purchases came in."""
@@ -251,8 +258,10 @@ class Advisor:
 
 def _with_names(table: pl.DataFrame, data: Interactions) -> pl.DataFrame:
     """Return the table with the names that are shown beside the keys, where these are not the same."""
-    for column, labels, side in (("client", data.user_labels, "user"), ("product", data.item_labels, "item")):
-        names = getattr(data, f"{side}_names", None)  # until Interactions has the two fields
+    for column, labels, names in (
+        ("client", data.user_labels, data.user_names),
+        ("product", data.item_labels, data.item_names),
+    ):
         if names is not None:
             shown = table[column].replace_strict(labels.tolist(), names.tolist(), default=None, return_dtype=pl.String)
             table.insert_column(table.get_column_index(column) + 1, shown.alias(f"{column}_name"))

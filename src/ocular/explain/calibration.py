@@ -65,6 +65,10 @@ class Calibration:
     error_before: float | None = None  # expected calibration error of the probability itself
     error_after: float | None = None  # of the hit rates, on clients they were not taken from
 
+    def __repr__(self) -> str:
+        error = "" if self.error_after is None else f"; calibration error {self.error_after:.3f}"
+        return f"Calibration({int(self.hits.sum()):,} of {int(self.counts.sum()):,} recommendations bought{error})"
+
     @property
     def rates(self) -> Floats:
         rates: Floats = self.hits / self.counts
