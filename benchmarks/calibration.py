@@ -27,7 +27,7 @@ def main() -> None:
     arguments = parser(__doc__)
     add_data_option(arguments)
     given = arguments.parse_args()
-    print("expected calibration error (asked for: ≤ 0.02)")
+    print("expected calibration error (target: ≤ 0.02)")
     print(f"{'':28}{'probability':>13}{'other clients':>15}{'saved, as much to find':>24}{'saved, more to find':>21}")
     results = {}
     for name, interactions, K, regularization in (

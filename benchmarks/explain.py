@@ -37,16 +37,16 @@ def main() -> None:
     items = model.recommend(users, N=10)[0][np.arange(PAIRS), rng.integers(10, size=PAIRS)]
 
     off = largest_difference(model, users, items)
-    print(f"{PAIRS} pairs: contributions differ from ⟨f_u, f_i⟩ by at most {off:.1e} relative (asked for: < 1e-5)")
+    print(f"{PAIRS} pairs: contributions differ from ⟨f_u, f_i⟩ by at most {off:.1e} relative (target: < 1e-5)")
 
     falls = faithfulness(model, users, items, rng)
     print("the recommended product's score without …      cases  falls   by a tenth or more  mean change")
     for removed, (cases, falling, clearly, change) in falls.items():
         print(f"  {removed:42} {cases:>7}  {falling:6.1%}  {clearly:18.1%}  {change:11.1%}")
-    print("  (asked for: the reason's own purchases ≥ 95 %, others far less often)")
+    print("  (target: the reason's own purchases ≥ 95 %, others far less often)")
 
     took = explaining_time(given.data)
-    print(f"{EXPLANATIONS} explanations of a loaded model (Online Retail): {took:.2f} s (asked for: < 1 s)")
+    print(f"{EXPLANATIONS} explanations of a loaded model (Online Retail): {took:.2f} s (target: < 1 s)")
     save(
         "explain",
         {

@@ -1,5 +1,5 @@
 """
-Pictures of the results that the other scripts have kept.
+Pictures of the results that the other scripts saved.
 
 python benchmarks/plots.py
 """
@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 OURS, OTHERS = "#2f6fb3", "0.6"
 
 
-def kept(name: str) -> dict[str, Any]:
+def saved_result(name: str) -> dict[str, Any]:
     return dict(json.loads((RESULTS / f"{name}.json").read_text()))
 
 
 def draw_netflix(axes: Axes) -> None:
-    times = {float(fraction): seconds for fraction, seconds in kept("netflix")["sweeps"].items()}
+    times = {float(fraction): seconds for fraction, seconds in saved_result("netflix")["sweeps"].items()}
     axes.plot(list(times), list(times.values()), marker="o", color=OURS)
     axes.plot([0, 1], [0, times[1.0]], color=OTHERS, zorder=0, label="in proportion")
     axes.set(title="Netflix' shape, K=200", xlabel="fraction of the positives", ylabel="seconds per sweep")
@@ -30,7 +30,7 @@ def draw_netflix(axes: Axes) -> None:
 
 
 def draw_coclusters(axes: Axes) -> None:
-    fits = {int(K): fit["ratio"] for K, fit in kept("sparse")["fits"].items()}
+    fits = {int(K): fit["ratio"] for K, fit in saved_result("sparse")["fits"].items()}
     first = min(fits)
     axes.plot(list(fits), list(fits.values()), marker="o", color=OURS)
     axes.plot(list(fits), [K / first for K in fits], color=OTHERS, zorder=0, label="in proportion")
@@ -40,7 +40,7 @@ def draw_coclusters(axes: Axes) -> None:
 
 
 def draw_peers(axes: Axes) -> None:
-    fits = {name: fit for name, fit in kept("fit").items() if isinstance(fit, dict) and "recall@50" in fit}
+    fits = {name: fit for name, fit in saved_result("fit").items() if isinstance(fit, dict) and "recall@50" in fit}
     for name, fit in fits.items():
         axes.plot(fit["seconds"], fit["recall@50"], "o", color=OURS if name == "ocular" else OTHERS)
         axes.annotate(name.replace("_", " "), (fit["seconds"], fit["recall@50"]), xytext=(0, 6), ha="center",
@@ -50,12 +50,12 @@ def draw_peers(axes: Axes) -> None:
 
 
 def draw_rankings(axes: Axes) -> None:
-    found = {name: case for name, case in kept("recommend").items() if name != "machine"}
-    found["Netflix' shape"] = kept("netflix")["recommend"]
-    names = list(found)[::-1]
-    axes.barh(names, [found[name]["ratio"] for name in names], color=OURS)
+    rankings = {name: case for name, case in saved_result("recommend").items() if name != "machine"}
+    rankings["Netflix' shape"] = saved_result("netflix")["recommend"]
+    names = list(rankings)[::-1]
+    axes.barh(names, [rankings[name]["ratio"] for name in names], color=OURS)
     axes.axvline(1, color=OTHERS)
-    axes.set(title="top-50 for everybody", xlabel="users a second, implicit: 1")
+    axes.set(title="top-50 for everybody", xlabel="users per second, implicit: 1")
 
 
 def main() -> None:

@@ -190,7 +190,7 @@ def test_a_model_report_lists_the_coclusters(model: OCuLaR, drawn: list[Any]) ->
         assert f"Produkt №{cocluster.items[0]}" in said
         assert f"Client {cocluster.users[0]} GmbH" in said
         assert f"and {len(cocluster.users) - 6} more" in said
-    assert "What a confidence is worth" not in said
+    assert "How reliable the confidence is" not in said
     assert {name for name, _, _ in drawn} == {"plot_matrix", "plot_coclusters"}
 
 

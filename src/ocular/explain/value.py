@@ -1,5 +1,5 @@
 """
-What a recommendation is worth: the one definition of its expected value.
+The value of a recommendation: the one definition of its expected value.
 
     expected value = chance to buy × typical price × typical quantity
 

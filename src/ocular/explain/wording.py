@@ -77,7 +77,7 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
 
 
 def _assumption(explanation: Explanation, client: str, write: Write) -> str:
-    """Return what is assumed and not so, said before anything that rests on it."""
+    """Return the sentence opening that states what is assumed, before anything that rests on it."""
     if explanation.user is None or explanation.supposed is None:
         return ""
     also = _listed(explanation.supposed, explanation.interactions.item_name, "Item", write)
