@@ -16,6 +16,7 @@ SLOW_GROUPS = ("spark", "web/test_crash.py", "web/test_browser.py", "solver/test
 TESTS = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
