@@ -60,7 +60,7 @@ def test_stops_when_the_relative_decrease_falls_below_tol() -> None:
 
 
 def test_max_iter_ends_a_fit_and_says_so() -> None:
-    with pytest.warns(ConvergenceWarning, match="not converged after max_iter=3 sweeps; increase max_iter or tol"):
+    with pytest.warns(ConvergenceWarning, match="not converged after 3 sweeps; increase max_iter or tol"):
         model = estimator(tol=1e-9, max_iter=3).fit(DATA)
     assert model.n_iter_ == 3
     assert not model.converged_
