@@ -267,9 +267,8 @@ def _to_interactions(
     by_user = Adjacency(columns.pop("indptr"), columns.pop("indices"))
     by_user.matrix(len(item_labels)).check_format(full_check=True)
     purchases = Purchases(**columns, currency=currency) if columns else None
-    names = {
-        side: names for side, names in (("user_names", user_names), ("item_names", item_names)) if names is not None
-    }
+    names: dict[str, Any] = {"user_names": user_names, "item_names": item_names}
+    names = {side: shown for side, shown in names.items() if shown is not None}  # until Interactions has the two fields
     return Interactions(
         by_user, len(item_labels), user_labels, item_labels, purchases, user_attributes, item_attributes, **names
     )
