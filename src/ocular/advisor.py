@@ -61,7 +61,11 @@ class Recommendation:
         return None
 
     def __repr__(self) -> str:
-        value = "" if self.value is None else f", expected value {money(self.value, self.explanation.interactions.currency)}"
+        value = (
+            ""
+            if self.value is None
+            else f", expected value {money(self.value, self.explanation.interactions.currency)}"
+        )
         return f"Recommendation({self.product!r} for {self.client!r}: chance to buy {self.chance:.0%}{value})"
 
     def text(self, *, show_clients: bool = True) -> str:
