@@ -1,17 +1,18 @@
-"""The expected value is one number: of the library, in lists, on pages and in the interface for programs."""
+"""The expected value is one number: in the library, lists, pages, the API and the command line."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command import run
 from sites import Site, rows_of, text_of
 
 from ocular import Interactions, OCuLaR, load
 from ocular.explain.price import money
-from ocular.explain.value import ExpectedValues
 from ocular.synthetic.market import b2b
 from ocular.web.tables import Assignment
 
@@ -35,14 +36,13 @@ def test_library_list_pages_and_programs_print_the_same_value(
     models = first_model if calibrated else uncalibrated
     site, model = open_site(models=models), load(models / "first")
     assert (model.calibration_ is not None) == calibrated
-    values, currency = ExpectedValues(model.interactions_, model.calibration_), model.interactions_.currency
+    currency = model.interactions_.currency
     browser, program, compared = site.browser("ana"), site.program("ana"), 0
     listed = {row[0]: row for row in rows_of(browser.get("/").text)[1:]}
     clients = {entry["client"]: entry for entry in program.get(f"{API}/clients").json()["clients"]}
     for client, row in listed.items():
         product = row[1]
-        user, item = model.interactions_.user_index(client), model.interactions_.item_index(product)
-        value = values.value(item, model.explain(user, item).confidence)
+        value = site.services.served.advisor.explain(client, product).value
         if value is None:
             continue
         assert row[3] == money(value, currency)
@@ -55,6 +55,9 @@ def test_library_list_pages_and_programs_print_the_same_value(
             assert re.split(" <span|</dd>", printed)[0] == money(value, currency)
         compared += 1
     assert compared > 5
+    command = run("recommend", models / "first", "--client", client, "-n", 5, "--format", "json")
+    advised = {each.product: each.value for each in site.services.served.advisor.recommend(client, 5)}
+    assert {row["product"]: row["value"] for row in json.loads(command.stdout)} == pytest.approx(advised, abs=0.005)
 
 
 def test_an_order_of_several_units_is_worth_several_prices(open_site: OpenSite, tmp_path: Path) -> None:
