@@ -25,6 +25,8 @@ OPTIONS = {
     "n_coclusters": "--coclusters",
     "n_threads": "--threads",
     "random_state": "--seed",
+    "client_attributes": "--client-attribute",
+    "product_attributes": "--product-attribute",
     "n_clients": "--clients",
     "n_products": "--products",
     "n_patterns": "--patterns",

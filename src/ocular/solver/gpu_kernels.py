@@ -20,13 +20,13 @@ from ocular.solver.objective import MAX_STEP, MIN_CURVATURE, MIN_STEP, RESOLUTIO
 wp.config.log_level = wp.LOG_WARNING
 
 COLUMNS = 8  # of each thread at most: with more of them a row would not fit into the registers
-MOST_THREADS = 1024  # in a block
+MAX_THREADS = 1024  # in a block
 NOT_OFFERED = wp.constant(1.0)  # as a key among negated affinities: after all of them
 
 
 def block_threads(width: int) -> int:
     """One warp up to 256 columns: a sum over it needs no shared memory and no waiting. Then a warp for each 256."""
-    return min(TILE * -(-width // (TILE * COLUMNS)), MOST_THREADS)
+    return min(TILE * -(-width // (TILE * COLUMNS)), MAX_THREADS)
 
 
 # ------------------------------------------------------------------------------------------ one positive, one column
