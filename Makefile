@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 
 # groups of tests that share a server or a long set-up stay in one process: tests/conftest.py
 test: lint
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 test-all:
 	scripts/test-all

@@ -1,8 +1,8 @@
-"""Histories and models that many tests share; all of them are only read."""
+"""Purchases and models that many tests share; all of them are only read."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +13,28 @@ from ocular.synthetic import Planted, planted
 # Tests that run for minutes come first, so that the other processes have the rest to do meanwhile. Each folder or file
 # is a group, and a group stays in one process: Spark, PostgreSQL, the browser and Warp's kernels are started once.
 SLOW_GROUPS = ("spark", "web/test_crash.py", "web/test_browser.py", "solver/test_gpu.py", "web/test_api.py")
-TESTS = Path(__file__).parent
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: _rank(_group(item)))  # stable: files stay in their order
+    items.sort(key=lambda item: _rank(_group(item.nodeid)))  # stable: files stay in their order
 
 
-def _group(item: pytest.Item) -> str:
-    path = item.path.relative_to(TESTS)
-    return path.parts[0] if path.parts[0] in SLOW_GROUPS else path.as_posix()
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class LoadGroups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return LoadGroups(config, log)
+
+
+def _group(nodeid: str) -> str:
+    path = nodeid.partition("::")[0].removeprefix("tests/")
+    return next((group for group in SLOW_GROUPS if path.startswith(group)), path)
 
 
 def _rank(group: str) -> int:

@@ -105,7 +105,6 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
     path = path.resolve()  # a link to the folder stays a link
     check_target(path)
     purchases = model.interactions
-    # until every source of purchases has the two fields
     with new_folder(path) as folder:
         _write_arrays(folder / ARRAYS, _to_arrays(model))
         clients = _to_table(purchases.user_labels, purchases.user_names, purchases.user_attributes)
