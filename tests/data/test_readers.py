@@ -492,6 +492,21 @@ class TestFrames:
         assert pairs(interactions) == {("a", "x"), ("b", "x"), ("c", "x"), ("d", "z"), ("a", "z")}
         assert amounts_of(interactions, "a", "x") == {"quantity": [0.1, 0.2]}
 
+    def test_a_return_from_before_the_first_purchase_cancels_nothing(self) -> None:
+        """a returned before it bought, b after, c on the same day; of d the day of the return is not known."""
+        frame = pl.DataFrame(
+            {
+                "client": ["a", "a", "b", "b", "c", "c", "d", "d", "e"],
+                "product": ["x"] * 9,
+                "quantity": [-2, 2, 2, -2, 2, -2, 2, -2, 1],
+                "day": ["2024-01-01", "2024-02-01", "2024-02-01", "2024-03-01", "2024-02-01", "2024-02-01"]
+                + ["2024-02-01", None, "2024-02-01"],
+            }
+        )
+        columns = {"client": "client", "product": "product", "quantity": "quantity"}
+        assert pairs(read(frame, time="day", **columns)) == {("a", "x"), ("e", "x")}
+        assert pairs(read(frame, **columns)) == {("e", "x")}
+
     def test_everything_returned(self) -> None:
         frame = pl.DataFrame({"client": ["a", "a"], "product": ["x", "x"], "quantity": [2, -2]})
         assert refused(frame, quantity="quantity") == "expected at least one purchase, got none in 2 rows"

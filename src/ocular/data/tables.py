@@ -210,14 +210,18 @@ def _without_returns(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     Leave out returns, and pairs of client and product that returned all they bought.
 
     What was returned in part stays bought, with the amounts of its purchases as they are. A purchase of an unknown
-    quantity is never taken for returned.
+    quantity is never taken for returned. A return from before the first purchase belongs to one that the table does not
+    have, and cancels none.
     """
     returned = _returned(rows)
     purchases = rows.filter(~returned)
     if columns.keep_returned or not returned.any():
         return purchases
     pair, quantity = [CLIENT, PRODUCT], pl.col(AMOUNTS["quantity"])
-    back = rows.filter(returned).group_by(pair).agg(quantity.sum().alias("back"))
+    returns = rows.filter(returned)
+    if AMOUNTS["time"] in rows.columns:
+        returns = _after_first_purchase(returns, purchases)
+    back = returns.group_by(pair).agg(quantity.sum().alias("back"))
     # an unknown quantity makes the sum null, which no comparison holds for
     bought = purchases.group_by(pair).agg(pl.when(quantity.is_not_null().all()).then(quantity.sum()).alias("bought"))
     left = pl.col("bought") + pl.col("back")
@@ -226,6 +230,15 @@ def _without_returns(rows: pl.DataFrame, columns: Columns) -> pl.DataFrame:
         return purchases
     _log.info("left out %s pairs of a client and a product that were fully returned", f"{len(cancelled):,}")
     return purchases.join(cancelled, on=pair, how="anti", maintain_order="left")
+
+
+def _after_first_purchase(returns: pl.DataFrame, purchases: pl.DataFrame) -> pl.DataFrame:
+    """Leave out returns that are known to be from before the first purchase of their pair."""
+    pair, time = [CLIENT, PRODUCT], pl.col(AMOUNTS["time"])
+    # a purchase of an unknown time may be the first, so that nothing is known to be from before it
+    first = pl.when(time.is_not_null().all()).then(time.min()).alias("ocular:first")
+    dated = returns.join(purchases.group_by(pair).agg(first), on=pair, how="left")
+    return dated.filter((time < pl.col("ocular:first")).fill_null(False).not_())
 
 
 def _report_negative(prices: pl.Series, name: str) -> None:
