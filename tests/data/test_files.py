@@ -207,6 +207,14 @@ class TestDates:
             "row 0: expected a date like %d.%m.%Y in column 'day', got '2024-01-31'; check date_format"
         )
 
+    @pytest.mark.parametrize(("text", "date_format"), [("31.01.24", "%d.%m.%Y"), ("14:30", "%H:%M")])
+    def test_a_format_with_the_wrong_year_is_refused(self, text: str, date_format: str) -> None:
+        frame = pl.DataFrame({"client": ["a"], "product": ["x"], "day": [text]})
+        assert refused(frame, time="day", date_format=date_format) == (
+            f"row 0: expected a date from 1900 on in column 'day', got {text!r}; "
+            "pass a date_format with %Y for a year of four digits, %y for one of two"
+        )
+
 
 class TestSeveral:
     @pytest.fixture

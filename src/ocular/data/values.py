@@ -15,6 +15,7 @@ Locate = Callable[[int], str]  # row of a frame -> where the user finds it: "sal
 Remedy = Sequence[Any]  # parts of a message, some of them parameters
 
 MAX_SHOWN = 60  # characters of a bad value in a message
+MIN_YEAR = 1900
 SPELLINGS = {" ": "[ \u00a0\u202f]", "'": "['’]"}  # of a separator of thousands: spaces may be unbreakable
 
 
@@ -154,6 +155,9 @@ def to_times(column: pl.Series, locate: Locate, formats: Formats = PLAIN) -> pl.
         times = _formatted(text, formats.date_format)
         expected, remedy = f"a date like {formats.date_format}", ["check ", Parameter("date_format")]
         refuse(column, text.is_not_null() & times.is_null(), expected, remedy, locate)
+        # %Y takes 24 for the year 24, and without a year it is the year 1
+        remedy = ["pass a ", Parameter("date_format"), " with %Y for a year of four digits, %y for one of two"]
+        refuse(column, times.dt.year() < MIN_YEAR, f"a date from {MIN_YEAR} on", remedy, locate)
         return times
     if numeric:
         return _epoch_times(column, to_numbers(column, locate), locate)
