@@ -156,6 +156,24 @@ class TestNumbers:
         assert message.startswith(f"row 0: expected a number in column 'price', got {text!r}; {remedy}")
 
     @pytest.mark.parametrize(
+        ("texts", "notes"),
+        [
+            (
+                ["7", "1.200", "12.000"],
+                ['column \'price\': 1.200 was read as 1.2; pass decimal="," and thousands="." if it is 1200'],
+            ),
+            (["1.200", "1.25"], []),
+            (["0.125", "1.200"], []),
+            (["7", "8"], []),
+        ],
+    )
+    def test_points_that_may_be_thousands_are_noted(
+        self, texts: list[str], notes: list[str], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        assert prices(texts) == [float(text) for text in texts]
+        assert caplog.messages == notes
+
+    @pytest.mark.parametrize(
         ("formats", "message"),
         [
             ({"decimal": ",", "thousands": ","}, "expected decimal and thousands to differ, got ',' for both"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 import polars as pl
 
 from ocular.errors import ConfigError, DataError, Parameter
+
+_log = logging.getLogger("ocular")
 
 Locate = Callable[[int], str]  # row of a frame -> where the user finds it: "sales.csv, line 7"
 Remedy = Sequence[Any]  # parts of a message, some of them parameters
@@ -96,6 +99,8 @@ def to_numbers(column: pl.Series, locate: Locate, formats: Formats = PLAIN) -> p
         numbers = _parsed(text, formats)
         wrong = text.is_not_null() & numbers.is_null()
         refuse(column, wrong, "a number", lambda value: _number_remedy(value.strip(), formats), locate)
+        if formats.decimal == "." and formats.thousands is None:
+            _note_thousands(text)
     elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
         numbers = column.cast(pl.Float64)
     else:
@@ -115,6 +120,20 @@ def _parsed(text: pl.Series, formats: Formats) -> pl.Series:
         points = text.str.contains(".", literal=True).fill_null(False)
         text = text.str.replace(formats.decimal, ".", literal=True).set(points, None)
     return text.cast(pl.Float64, strict=False)
+
+
+def _note_thousands(text: pl.Series) -> None:
+    """Say so where every number with a point may be thousands: 1.200 is 1200 in German, and 1.2 here."""
+    pointed = text.filter(text.str.contains(".", literal=True).fill_null(False))
+    if len(pointed) and pointed.str.contains(r"^[+-]?[1-9]\d{0,2}\.\d{3}$").all():
+        first = pointed[0]
+        _log.warning(
+            'column %r: %s was read as %s; pass decimal="," and thousands="." if it is %s',
+            text.name,
+            first,
+            f"{float(first):.15g}",
+            first.replace(".", ""),
+        )
 
 
 def _number_remedy(value: str, formats: Formats) -> Remedy:
