@@ -13,7 +13,15 @@ from typing import IO
 from ocular.errors import ConfigError, DataError, Parameter
 
 CHUNK = 1 << 20
-BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# UTF-32 before UTF-16: the mark of UTF-32-LE begins with that of UTF-16-LE
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+NOT_OF_FILES = ("idna", "punycode", "undefined")  # codecs of Python that are text, but of no text file
 WINDOWS = Parameter("encoding", '"cp1252"')
 
 
@@ -32,9 +40,15 @@ def open_plain(source: Path | bytes) -> Iterator[IO[bytes]]:
 
 def check_encoding(encoding: str | None) -> str | None:
     """Return Python's name of an encoding, or raise where there is none of that name."""
+    if encoding is None:
+        return None
     try:
-        return None if encoding is None else codecs.lookup(encoding).name
-    except LookupError:
+        b"a".decode(encoding, "ignore")  # refuses what does not decode to text, such as base64
+        name = codecs.lookup(encoding).name
+        if name in NOT_OF_FILES:
+            raise LookupError(name)
+        return name
+    except (LookupError, ValueError, TypeError):  # ValueError: a name with NUL
         raise ConfigError(
             "expected ", Parameter("encoding"), f" to be one such as utf-8, utf-16 or cp1252, got {encoding!r}"
         ) from None  # fmt: skip

@@ -75,7 +75,8 @@ def read(
     currency : str
         What is written before prices, "£" or "EUR".
     encoding : str, optional
-        Of text files: by default UTF-8, or UTF-16 with a byte order mark. Older Windows programs write "cp1252".
+        Of text files: by default UTF-8, or UTF-16 or UTF-32 with a byte order mark. Older Windows programs write
+        "cp1252".
     decimal, thousands : str
         How numbers are written in text: decimal="," and thousands="." for 1.234,56.
     date_format : str, optional
