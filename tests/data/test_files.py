@@ -76,7 +76,7 @@ class TestEncodings:
         (tmp_path / "verkauf.csv").write_bytes(GERMAN.encode(encoding))
         self.check(read(tmp_path / "verkauf.csv", **GERMAN_COLUMNS, encoding=encoding))
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
     @pytest.mark.parametrize("pack", [bytes, gzip.compress])
     def test_detected(self, tmp_path: Path, encoding: str, pack: Callable[[bytes], bytes]) -> None:
         (tmp_path / "verkauf.csv").write_bytes(pack(GERMAN.encode(encoding)))
@@ -104,10 +104,16 @@ class TestEncodings:
             "a.csv, line 3: expected text in cp1252, got byte 0x81; pass another encoding"
         )
 
-    def test_no_such_encoding(self, tmp_path: Path) -> None:
-        assert refused(tmp_path / "a.csv", ConfigError, encoding="klingon") == (
-            "expected encoding to be one such as utf-8, utf-16 or cp1252, got 'klingon'"
+    @pytest.mark.parametrize("encoding", ["klingon", "base64", "rot13", "idna", "punycode", "utf\0-8", ""])
+    def test_no_such_encoding(self, tmp_path: Path, encoding: str) -> None:
+        (tmp_path / "a.csv").write_text("client,product\na,x\n")
+        assert refused(tmp_path / "a.csv", ConfigError, encoding=encoding) == (
+            f"expected encoding to be one such as utf-8, utf-16 or cp1252, got {encoding!r}"
         )
+
+    def test_big_endian_utf32_with_a_mark(self, tmp_path: Path) -> None:
+        (tmp_path / "verkauf.csv").write_bytes(b"\0\0\xfe\xff" + GERMAN.encode("utf-32-be"))
+        self.check(read(tmp_path / "verkauf.csv", **GERMAN_COLUMNS))
 
     def test_lines_are_right_in_another_encoding(self, tmp_path: Path) -> None:
         (tmp_path / "verkauf.csv").write_bytes((GERMAN + "Ä;1;Ö;zwei;1;\r\n").encode("cp1252"))
@@ -218,6 +224,12 @@ class TestDates:
     def test_what_cannot_be_read_names_the_format_to_try(self, text: str, remedy: str) -> None:
         frame = pl.DataFrame({"client": ["a"], "product": ["x"], "day": [text]})
         assert refused(frame, time="day") == f"row 0: expected a date in column 'day', got {text!r}; {remedy}"
+
+    def test_nan_is_a_missing_date(self) -> None:
+        frame = pl.DataFrame({"client": ["a", "b"], "product": ["x", "x"], "day": [20240131.0, float("nan")]})
+        interactions = read(frame, **COLUMNS, time="day", date_format="%Y%m%d")
+        assert interactions.purchases is not None
+        assert interactions.purchases.columns["time"].astype(str).tolist() == ["2024-01-31T00:00:00", "NaT"]
 
     def test_another_form_than_the_given_one(self) -> None:
         frame = pl.DataFrame({"client": ["a"], "product": ["x"], "day": ["2024-01-31"]})

@@ -170,7 +170,7 @@ def to_times(column: pl.Series, locate: Locate, formats: Formats = PLAIN) -> pl.
     if not numeric and not is_text(column.dtype):
         raise DataError(f"expected dates in column {column.name!r}, got {column.dtype}")
     if formats.date_format is not None:
-        text = clean(column.cast(pl.Int64) if column.dtype.is_float() else column)
+        text = clean(to_numbers(column, locate).cast(pl.Int64) if column.dtype.is_float() else column)
         times = _formatted(text, formats.date_format)
         expected, remedy = f"a date like {formats.date_format}", ["check ", Parameter("date_format")]
         refuse(column, text.is_not_null() & times.is_null(), expected, remedy, locate)
