@@ -270,6 +270,15 @@ class TestSeveral:
         assert interactions.purchases is not None
         assert len(interactions.purchases) == 1
 
+    def test_a_file_spelled_in_several_ways_is_read_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "a.csv").write_text("client,product,price\nA,x,1\n")
+        monkeypatch.chdir(tmp_path)
+        spellings = ["a/a.csv", tmp_path / "a" / "a.csv", "a/../a/a.csv", "a"]
+        interactions = read(spellings, **COLUMNS, price="price")
+        assert interactions.purchases is not None
+        assert len(interactions.purchases) == 1
+
     def test_the_file_and_line_of_a_bad_row(self, sales: Path) -> None:
         (sales / "month=03").rename(sales / "month=025")
         assert refused(sales).startswith(

@@ -47,8 +47,7 @@ def files_frame(
     sources: Sequence[str | Path], names: Sequence[str], encoding: str | None
 ) -> tuple[pl.DataFrame, Locate]:
     """Return the rows of all files, one after the other, and how to find one of them."""
-    # a file that two patterns match is read once
-    files = [*dict.fromkeys(file for source in sources for file in _expanded(source))]
+    files = _distinct([file for source in sources for file in _expanded(source)])
     several = len(files) > 1
     folders = _Folders([file for file in files if isinstance(file, Path)])
     parts = [_part(file, names, encoding, folders, several) for file in files]
@@ -62,6 +61,14 @@ def files_frame(
             f"{place}: expected files with the same columns of the same types, got {one_line(error)}"
         ) from error
     return frame, parts[0].locate if not several else lambda row: _locate(parts, row)
+
+
+def _distinct(files: Sequence[Path | bytes]) -> list[Path | bytes]:
+    """Return every file once, also where two patterns match it or two spellings of its path name it."""
+    distinct: dict[Path | bytes, Path | bytes] = {}
+    for file in files:
+        distinct.setdefault(file.resolve() if isinstance(file, Path) else file, file)
+    return [*distinct.values()]
 
 
 def _shown(sources: Sequence[str | Path]) -> str:
