@@ -499,8 +499,7 @@ class TestFrames:
                 "client": ["a", "a", "b", "b", "c", "c", "d", "d", "e"],
                 "product": ["x"] * 9,
                 "quantity": [-2, 2, 2, -2, 2, -2, 2, -2, 1],
-                "day": ["2024-01-01", "2024-02-01", "2024-02-01", "2024-03-01", "2024-02-01", "2024-02-01"]
-                + ["2024-02-01", None, "2024-02-01"],
+                "day": [f"2024-{month}-01" if month else None for month in [*"01 02 02 03 02 02 02".split(), "", "02"]],
             }
         )
         columns = {"client": "client", "product": "product", "quantity": "quantity"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -70,16 +71,38 @@ def _by_attributes(attributes: Attributes, choice: Mapping[str, Any], n: int, ki
             raise UnknownNameError(
                 message, *(() if attributes else ("; read some with ", Parameter(f"{kind}_attributes")))
             )
-        # as text, which is all that the command line has of a number
-        column = np.array([str(plain(value)) for value in attributes[name]], dtype=object)
-        chosen &= np.logical_or.reduce([_equal(column, str(plain(value)), name, kind) for value in as_list(values)])
+        column = [plain(value) for value in attributes[name]]
+        chosen &= np.logical_or.reduce([_equal(column, plain(value), name, kind) for value in as_list(values)])
     return chosen
 
 
-def _equal(column: NDArray[np.object_], value: str, attribute: str, kind: str) -> Mask:
-    matching: Mask = column == value
+def _equal(column: list[Any], value: Any, attribute: str, kind: str) -> Mask:
+    matching = np.array([_same(there, value) for there in column], dtype=bool)
     if not matching.any():
-        near = difflib.get_close_matches(value, sorted(set(column)), n=MAX_HINTS, cutoff=0.5)
+        texts = sorted({str(there) for there in column if not _is_missing(there)})
+        near = difflib.get_close_matches(str(value), texts, n=MAX_HINTS, cutoff=0.5)
         hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
-        raise UnknownNameError(f"no {kind} has {attribute} {value!r}{hint}")
+        raise UnknownNameError(f"no {kind} has {attribute} {str(value)!r}{hint}")
     return matching
+
+
+def _same(there: Any, value: Any) -> bool:
+    """Whether an attribute has a value: numbers as numbers, all else as text, the only form on the command line."""
+    if _is_missing(there) or _is_missing(value):
+        return _is_missing(there) and _is_missing(value)
+    if isinstance(there, int | float) and not isinstance(there, bool):
+        return bool(there == _number(str(value)))
+    return str(there) == str(value)
+
+
+def _number(text: str) -> float | None:
+    for kind in (int, float):  # a float does not hold every large whole number
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
