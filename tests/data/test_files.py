@@ -19,6 +19,8 @@ import polars as pl
 import pytest
 from command import run
 
+from ocular import OCuLaR
+from ocular.cli.reading import spark_place
 from ocular.data.interactions import Interactions
 from ocular.data.readers import read, read_sql
 from ocular.errors import ConfigError, DataError, MissingExtraError, UnknownNameError
@@ -325,6 +327,37 @@ class TestSeveral:
         pl.DataFrame({"client": ["a"], "product": ["x"]}).write_parquet(tmp_path / "a.parquet")
         pl.DataFrame({"client": [[1]], "product": ["x"]}).write_parquet(tmp_path / "b.parquet")
         assert "expected files with the same columns of the same types, got" in refused(tmp_path)
+
+
+class TestWrongPaths:
+    def test_a_model_is_not_purchases(self, tmp_path: Path) -> None:
+        OCuLaR(2, max_iter=2).fit(np.eye(4)).save(tmp_path / "shop")
+        message = refused(tmp_path / "shop")
+        assert message.startswith("expected purchases, got a model folder; name the files that 'shop' was fitted to")
+        assert spark_place([str(tmp_path / "shop")], {"query": None}) is None
+
+    def test_purchases_beside_a_manifest_are_read(self, tmp_path: Path) -> None:
+        (tmp_path / "manifest.json").write_text("{}")
+        (tmp_path / "a.csv").write_text("client,product\na,x\n")
+        assert pairs(read(tmp_path, **COLUMNS)) == {("a", "x")}
+
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("slaes.csv", "; did you mean 'sales.csv'?"),
+            ("sales.txt", "; did you mean 'sales.csv'?"),
+            ("sales.duckdb", "; did you mean 'sales.csv'?"),
+            ("customers.csv", ""),
+            ("nowhere/sales.csv", ""),
+        ],
+    )
+    def test_the_nearest_name_of_the_folder_is_suggested(self, tmp_path: Path, name: str, hint: str) -> None:
+        for there in ("sales.csv", "returns.csv"):
+            (tmp_path / there).touch()
+        assert refused(tmp_path / name).endswith(f"{tmp_path / name}', which is not there{hint}")
+
+    def test_standard_input_twice(self) -> None:
+        assert refused(["-", "-"]) == "expected - at most once, got it 2 times; standard input can be read once"
 
 
 class TestStandardInput:

@@ -499,7 +499,7 @@ class TestFrames:
                 "client": ["a", "a", "b", "b", "c", "c", "d", "d", "e"],
                 "product": ["x"] * 9,
                 "quantity": [-2, 2, 2, -2, 2, -2, 2, -2, 1],
-                "day": [f"2024-{month}-01" if month else None for month in [*"01 02 02 03 02 02 02".split(), "", "02"]],
+                "day": [None if month is None else f"2024-0{month}-01" for month in (1, 2, 2, 3, 2, 2, 2, None, 2)],
             }
         )
         columns = {"client": "client", "product": "product", "quantity": "quantity"}

@@ -102,7 +102,11 @@ def spark_place(sources: Sequence[str], options: dict[str, Any]) -> str | None:
     """Return the one place that the executors read themselves: Parquet, here or at an address; None for all else."""
     if len(sources) != 1 or options["query"] is not None:
         return None
+    from ocular.data.files import is_model
+
     place, parquet = sources[0], (".parquet", ".pq")
+    if is_model(Path(place)):
+        return None  # its tables are Parquet, but not of purchases: the local read refuses it
     if Path(place).is_dir():
         return place if any(file.suffix in parquet for file in Path(place).rglob("*")) else None
     return place if place.endswith(parquet) or "://" in place else None

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 import polars as pl
 
-from ocular.data.files import is_duckdb
+from ocular.data.files import is_duckdb, nearest_file
 from ocular.data.tables import one_line, require
 from ocular.errors import DataError, MissingExtraError, Parameter
 
@@ -68,7 +68,7 @@ def duckdb_frame(path: str | Path, query: str | None, names: Sequence[str]) -> p
     """Return the named columns of a table or a query of a DuckDB file; without one, of its only table."""
     file = Path(path).expanduser()
     if not file.is_file():
-        raise DataError(f"expected a DuckDB file, got {str(file)!r}, which is not there")
+        raise DataError(f"expected a DuckDB file, got {str(file)!r}, which is not there{nearest_file(file)}")
     try:
         duckdb = import_module("duckdb")
     except ImportError:
@@ -116,7 +116,7 @@ def _plain(column: pl.Series, numeric: bool) -> pl.Series:
 def _sqlite_address(url: str) -> str:
     path = Path(url.partition(":///")[2])
     if not path.is_file():  # SQLite would make an empty database
-        raise DataError(f"expected an SQLite file, got {str(path)!r}, which is not there")
+        raise DataError(f"expected an SQLite file, got {str(path)!r}, which is not there{nearest_file(path)}")
     return f"file:{quote(str(path))}?mode=ro"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import io
 import re
@@ -47,6 +48,9 @@ def files_frame(
     sources: Sequence[str | Path], names: Sequence[str], encoding: str | None
 ) -> tuple[pl.DataFrame, Locate]:
     """Return the rows of all files, one after the other, and how to find one of them."""
+    n_dashes = sum(str(source) == DASH for source in sources)
+    if n_dashes > 1:
+        raise DataError(f"expected {DASH} at most once, got it {n_dashes} times; standard input can be read once")
     files = _distinct([file for source in sources for file in _expanded(source)])
     several = len(files) > 1
     folders = _Folders([file for file in files if isinstance(file, Path)])
@@ -90,6 +94,11 @@ def _expanded(source: str | Path) -> list[Path | bytes]:
     if scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text):
         raise _not_here(scheme[1].lower())
     path = Path(source).expanduser()
+    if is_model(path):
+        raise DataError(
+            f"expected purchases, got a model folder; name the files that {path.name!r} was fitted to, "
+            "or load the model with ocular.load"
+        )
     if path.is_dir():
         return [*_files_in(path)]
     if path.exists():
@@ -99,7 +108,26 @@ def _expanded(source: str | Path) -> list[Path | bytes]:
         if not matches:
             raise DataError(f"expected files that match {text!r}, got none")
         return [file for match in matches for file in (_files_in(match) if match.is_dir() else [match])]
-    raise DataError(f"expected a file or folder, got {str(path)!r}, which is not there")
+    raise DataError(f"expected a file or folder, got {str(path)!r}, which is not there{nearest_file(path)}")
+
+
+def is_model(path: Path) -> bool:
+    """Whether a folder is a saved model; a folder of purchases may have a manifest.json, but no arrays beside it."""
+    return all((path / name).is_file() for name in ("manifest.json", "arrays.npz"))
+
+
+def nearest_file(path: Path) -> str:
+    """Return a hint at the file whose name is nearest to that of a missing one, or "" where none is near."""
+    try:
+        names = sorted(file.name for file in path.parent.iterdir() if not file.name.startswith("."))
+    except OSError:
+        return ""
+    # by the name without its ending: all files of a folder may end in .csv
+    near = difflib.get_close_matches(path.stem, [Path(name).stem for name in names], n=1)
+    if not near:
+        return ""
+    same = [name for name in names if Path(name).stem == near[0]]
+    return f"; did you mean {difflib.get_close_matches(path.name, same, n=1, cutoff=0)[0]!r}?"
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
