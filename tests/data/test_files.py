@@ -152,7 +152,8 @@ class TestNumbers:
             ("1'234.50", {}, 'pass thousands="\'"'),
             ("12.5", {"decimal": ","}, 'pass decimal="."'),
             # not 125
-            ("12.5", {"decimal": ",", "thousands": "."}, 'pass decimal="."'),
+            ("12.5", {"decimal": ",", "thousands": "."}, "write it like 1234,5, or leave it empty"),
+            ("12,5", {"thousands": ","}, "write it like 1234.5, or leave it empty"),
             ("1.23,5", {"decimal": ",", "thousands": "."}, "write it like 1234,5, or leave it empty"),
         ],
     )
@@ -186,6 +187,7 @@ class TestNumbers:
         [
             ({"decimal": ",", "thousands": ","}, "expected decimal and thousands to differ, got ',' for both"),
             ({"decimal": "comma"}, "expected decimal to be one character such as . or , got 'comma'"),
+            ({"decimal": None}, "expected decimal to be one character such as . or , got None"),
             ({"thousands": ""}, "expected thousands to be one character such as . or , got ''"),
             (
                 {"date_format": "DD.MM"},
@@ -193,7 +195,7 @@ class TestNumbers:
             ),
         ],
     )
-    def test_senseless_formats(self, formats: dict[str, str], message: str) -> None:
+    def test_senseless_formats(self, formats: dict[str, Any], message: str) -> None:
         assert refused("none.csv", ConfigError, **formats) == message
 
 

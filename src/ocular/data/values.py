@@ -32,7 +32,9 @@ class Formats:
 
     def __post_init__(self) -> None:
         for name, value in (("decimal", self.decimal), ("thousands", self.thousands)):
-            if value is not None and (len(value) != 1 or value.isalnum() or value in "+-"):
+            if value is None and name == "thousands":
+                continue
+            if not isinstance(value, str) or len(value) != 1 or value.isalnum() or value in "+-":
                 raise ConfigError("expected ", Parameter(name), f" to be one character such as . or , got {value!r}")
         if self.decimal == self.thousands:
             raise ConfigError(
@@ -151,9 +153,17 @@ def _number_remedy(value: str, formats: Formats) -> Remedy:
         (r"\d+\.\d*", ["pass ", point]),
     )
     for form, remedy in forms:
-        if re.fullmatch(f"[+-]?(?:{form})", value):
+        if re.fullmatch(f"[+-]?(?:{form})", value) and not _clashes(remedy, formats):
             return remedy
     return [f"write it like 1234{formats.decimal}5, or leave it empty where it is not known"]
+
+
+def _clashes(remedy: Remedy, formats: Formats) -> bool:
+    """Whether what a remedy passes would make the decimal sign that of thousands, which is refused."""
+    passed = {part.name: part.value for part in remedy if isinstance(part, Parameter)}
+    return (passed.get("decimal") == f'"{formats.thousands}"' and "thousands" not in passed) or (
+        passed.get("thousands") == f'"{formats.decimal}"' and "decimal" not in passed
+    )
 
 
 # Dates
