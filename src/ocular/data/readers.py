@@ -85,7 +85,8 @@ def read(
         The query to read from a database; for a .duckdb file with several tables also the name of one.
 
     Rows with a quantity of zero or less are returns and not purchases: they are left out, together with the pairs of
-    client and product whose returned quantities cancel the bought ones. Both are counted in the log (logger "ocular").
+    client and product whose returned quantities cancel the bought ones; with `time`, a return from before the first
+    purchase cancels nothing. Both are counted in the log (logger "ocular").
     Repeated purchases are one positive pair, and all their amounts are kept.
     Rows of frames, Parquet and SQL are numbered from 0 in messages, lines of files from 1.
 
