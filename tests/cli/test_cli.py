@@ -240,7 +240,7 @@ class TestBadInput:
         assert "secret" not in line
 
     def test_all_and_client_together(self, folder: Path) -> None:
-        assert "--all together with --output" in refused("recommend", folder / "model", "--all", "--client", "Acme")
+        assert "got --client and --all" in refused("recommend", folder / "model", "--all", "--client", "Acme")
 
     def test_output_of_unknown_kind(self, folder: Path) -> None:
         assert ".csv, .parquet or .jsonl" in refused("recommend", folder / "model", "--all", "-o", folder / "all.xls")

@@ -115,8 +115,9 @@ def test_all_on_standard_output_and_as_json_lines(place: Path, tmp_path: Path, c
         if row["client"] == client:
             single = alone[row["product"]]
             assert row["value"] == pytest.approx(single["value"], rel=1e-3)
-            assert row["price"] == pytest.approx(single["typical_price"])
-            assert row["quantity"] == pytest.approx(single["typical_quantity"])
+            price, quantity = (row.get(f"typical_{name}", row.get(name)) for name in ("price", "quantity"))
+            assert price == pytest.approx(single["typical_price"])
+            assert quantity == pytest.approx(single["typical_quantity"])
 
 
 def test_all_honours_filters(place: Path, families: dict[str, str]) -> None:
@@ -125,11 +126,65 @@ def test_all_honours_filters(place: Path, families: dict[str, str]) -> None:
     assert {families[row["product"]] for row in csv.DictReader(io.StringIO(out))} == {family}
 
 
+NAMED = """id,company,sku,title,amount,units
+1,Acme,b,Bolt,10,2
+1,Acme,n,Nut,3,2
+2,Brill,b,Bolt,11,2
+2,Brill,n,Nut,3,2
+2,Brill,s,Saw,40,3
+3,Corda,r,Rope,7,1
+3,Corda,l,Sail,300,1
+4,Dory,r,Rope,8,1
+4,Dory,l,Sail,290,1
+""" + "".join(f"{c},Firm {c},b,Bolt,10,2\n{c},Firm {c},n,Nut,3,2\n{c},Firm {c},s,Saw,40,3\n" for c in range(5, 10))
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of clients and products with a name beside the key."""
+    folder = tmp_path_factory.mktemp("named")
+    (folder / "sales.csv").write_text(NAMED)
+    columns = ("--client", "id", "--client-name", "company", "--product", "sku", "--product-name", "title")
+    amounts = ("--price", "amount", "--quantity", "units", "--coclusters", 2, "--regularization", 0.1)
+    shown("fit", folder / "sales.csv", *columns, *amounts, "--no-calibration", "-o", folder / "model")
+    return folder
+
+
+def test_rows_have_keys_and_names(named: Path) -> None:
+    row = recommended(named, "--client", "1", "-n", 1)[0]
+    assert (str(row["client"]), row["client_name"], row["product"], row["product_name"]) == ("1", "Acme", "s", "Saw")
+    header = shown("recommend", named / "model", "--client", "1", "--format", "csv").splitlines()[0]
+    assert header.startswith("client,client_name,rank,product,product_name,")
+    every = list(csv.DictReader(io.StringIO(shown("recommend", named / "model", "--all", "-n", 1, "-o", "-"))))
+    first = [every[0][name] for name in ("client", "client_name", "product", "product_name")]
+    assert first == ["1", "Acme", "s", "Saw"]
+
+
+def test_names_that_are_the_keys_are_not_repeated(place: Path, client: str) -> None:
+    assert not {"client_name", "product_name"} & recommended(place, "--client", client, "-n", 1)[0].keys()
+
+
+def test_the_numbers_of_the_table_multiply_to_the_value(named: Path) -> None:
+    lines = shown("recommend", named / "model", "--client", "1", "-n", 1).splitlines()
+    row = dict(zip(lines[0].split(), lines[2].split(), strict=True))
+    assert not {"price", "price_low", "price_high", "hit_rate"} & row.keys()
+    chance, price, quantity, value = (
+        float(row[name]) for name in ("chance", "typical_price", "typical_quantity", "value")
+    )
+    assert value == pytest.approx(chance * price * quantity, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (("--product", "zzz"), "no product named 'zzz' among 30"),
-        (("--product", "zzz", "--client", "x"), "expected --client NAME, --product NAME, or --all"),
+        (
+            ("--product", "zzz", "--client", "x"),
+            "--client, --product and --all, got --client and --product",
+        ),
+        (("--client", "CLIENT", "-o", "x.csv"), "expected --output only with --all, got it with --client"),
+        (("--all", "-o", "x.json"), "got 'x.json'; try x.jsonl"),
+        ((), "expected --client NAME, --product NAME, or --all together with --output"),
         (("--product", "zzz", "--only", "x"), "expected no --only or --without with --product"),
         (("--client", "CLIENT", "--only", "zzz"), "no product named 'zzz'"),
         (("--client", "CLIENT", "--only", "family=Nothing"), "no product has family 'Nothing'"),

@@ -95,7 +95,7 @@ def _serve(model: OCuLaR, folder: Path, port: int) -> None:
 
 def _rows(advisor: Advisor, client: str) -> list[Row]:
     rows = [recommendation_row(rank, each) for rank, each in enumerate(advisor.recommend(client), 1)]
-    return [{name: value for name, value in short_row(row).items() if name != "client"} for row in rows]
+    return [{name: value for name, value in short_row(row).items() if not name.startswith("client")} for row in rows]
 
 
 def _write_reports(advisor: Advisor, client: str, folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,9 @@ from ocular.cli.present import Row, format_option, render
 from ocular.cli.reading import spark_option, spark_session
 
 if TYPE_CHECKING:
-    from ocular.advisor import Recommendation
+    from ocular.advisor import Advisor, Recommendation
     from ocular.model import OCuLaR
 
-CLIENTS_AT_ONCE = 10_000
 N_PRODUCTS, N_CLIENTS = 5, 50  # by default
 STDOUT = Path("-")
 SUFFIXES = (".csv", ".parquet", ".jsonl")
@@ -73,10 +71,14 @@ def recommend(
     ocular recommend model --all -n 10 -o recommendations --spark spark://host:7077
 
     \b
-    confidence  the model's probability
-    chance      how often such recommendations were bought in the back-test; the confidence without one
-    price       what similar clients paid for a unit (price_low to price_high: 80% of them)
-    value       chance × typical price × typical quantity
+    confidence        the model's probability
+    chance            how often such recommendations were bought in the back-test; the confidence without one
+    typical_price     median of what all buyers paid for a unit
+    typical_quantity  median of an order
+    value             chance × typical_price × typical_quantity
+
+    JSON and CSV also have hit_rate, and what similar clients paid for a unit (price; price_low to price_high: 80% of
+    them). Where the model has names beside the keys, client_name and product_name show them.
 
     With --all every recommendation has its typical price, quantity and value, its strongest pattern and what the client
     owns of it. Standard output is CSV, or JSON lines with --format json.
@@ -87,7 +89,7 @@ def recommend(
     advisor = Advisor.load(model)
     choice = product_filters(advisor.model.interactions_, filters["only"], filters["without"])
     if output is not None:
-        _recommend_all(advisor.model, choice, count or N_PRODUCTS, output, spark, form)
+        _recommend_all(advisor, choice, count or N_PRODUCTS, output, spark, form)
         return
     if product is not None:
         found = list(enumerate(advisor.clients_for(product, count or N_CLIENTS), 1))
@@ -119,10 +121,16 @@ def _check(
     """Refuse options that do not go together."""
     from ocular.errors import ConfigError
 
-    if sum((bool(clients), product is not None, everybody)) != 1 or everybody != (output is not None):
+    flags = {"--client": bool(clients), "--product": product is not None, "--all": everybody}
+    given = [option for option, is_given in flags.items() if is_given]
+    if len(given) > 1:
+        raise ConfigError(f"expected one of --client, --product and --all, got {' and '.join(given)}; leave one out")
+    if not given or (everybody and output is None):
         raise ConfigError(
             "expected --client NAME, --product NAME, or --all together with --output; see ocular recommend --help"
         )
+    if output is not None and not everybody:
+        raise ConfigError(f"expected --output only with --all, got it with {given[0]}; write to a file with >")
     if product is not None and any(filters.values()):
         raise ConfigError("expected no --only or --without with --product, which is a single product")
     if spark is not None and not everybody:
@@ -130,16 +138,24 @@ def _check(
     if everybody and explain:
         raise ConfigError("expected no --explain with --all, which has the strongest reason of each recommendation")
     if output is not None and spark is None and output != STDOUT and output.suffix not in SUFFIXES:
-        raise ConfigError(f"expected an output file .csv, .parquet or .jsonl, or -, got {output.name!r}")
+        remedy = (
+            f"; try {output.with_suffix('.jsonl').name}, a JSON object per line" if output.suffix == ".json" else ""
+        )
+        raise ConfigError(f"expected an output file .csv, .parquet or .jsonl, or -, got {output.name!r}{remedy}")
 
 
 def recommendation_row(rank: int, recommendation: Recommendation) -> Row:
-    """Return a recommendation as a row; None for what is not known."""
-    price, observed = recommendation.price, recommendation.observed
+    """Return a recommendation as a row: keys, names where the model has them, None for what is not known."""
+    from ocular.data.interactions import plain
+
+    price, observed, explanation = recommendation.price, recommendation.observed, recommendation.explanation
+    data, user, item = explanation.interactions, explanation.user, explanation.item
     return {
-        "client": recommendation.client,
+        "client": recommendation.client if user is None else plain(data.user_labels[user]),
+        **({} if data.user_names is None else {"client_name": recommendation.client}),
         "rank": rank,
-        "product": recommendation.product,
+        "product": plain(data.item_labels[item]),
+        **({} if data.item_names is None else {"product_name": recommendation.product}),
         "confidence": round(recommendation.confidence, 6),
         "chance": round(recommendation.chance, 4),
         "hit_rate": None if observed is None else round(observed.rate, 4),
@@ -153,64 +169,46 @@ def recommendation_row(rank: int, recommendation: Recommendation) -> Row:
 
 
 def short_row(row: Row) -> Row:
-    """Return a row as a table shows it: one number for the chance, and the price that the client would pay."""
-    return {name: value for name, value in row.items() if name not in {"hit_rate", "typical_price", "typical_quantity"}}
+    """Return a row as a table shows it: the chance, the price and the quantity whose product is the value."""
+    return {name: value for name, value in row.items() if name not in {"hit_rate", "price", "price_low", "price_high"}}
 
 
 def _recommend_all(
-    model: OCuLaR, choice: dict[str, Any], count: int, output: Path, spark: str | None, form: str
+    advisor: Advisor, choice: dict[str, Any], count: int, output: Path, spark: str | None, form: str
 ) -> None:
-    if choice:
-        from ocular.data.selection import allowed_items
-
-        allowed = allowed_items(model.interactions_, choice.get("only"), choice.get("without"))
-        if allowed is not None:
-            model.excluded_items_ = model.excluded_items_ | ~allowed
     if spark is not None:
-        from ocular.spark import recommend as recommend_on_spark
-
-        with spark_session(spark) as session:
-            written = recommend_on_spark(model, session, output, count)
+        written = _write_on_spark(advisor.model, choice, count, output, spark)
         click.echo(f"wrote {written:,} recommendations to the folder {output}")
-    elif output == STDOUT:
-        _print_all(model, count, "jsonl" if form == "json" else "csv")
-    else:
-        written = _write_all(model, count, output)
-        click.echo(f"wrote {written:,} recommendations to {output}")
-
-
-def _blocks(model: OCuLaR, count: int) -> Iterator[Any]:
-    """Yield frames of recommendations for blocks of clients, so that memory does not go with clients × products."""
-    from tqdm.auto import tqdm
-
-    from ocular.batch import Batch, Clients
-
-    batch, n_users = Batch(model), model.interactions_.n_users
-    for first in tqdm(range(0, n_users, CLIENTS_AT_ONCE), unit="block", disable=None):
-        yield batch.recommend(Clients.of(model, first, min(first + CLIENTS_AT_ONCE, n_users)), count)
-
-
-def _print_all(model: OCuLaR, count: int, form: str) -> None:
-    for number, table in enumerate(_blocks(model, count)):
-        if form == "jsonl":
-            text = table.write_ndjson()
-        else:
-            text = _without_formulas(table).write_csv(include_header=number == 0)
-        sys.stdout.write(text)
-
-
-def _write_all(model: OCuLaR, count: int, output: Path) -> int:
+        return
     import polars as pl
 
+    table = pl.DataFrame(advisor.recommend_all(count, **choice))
+    if output == STDOUT:
+        sys.stdout.write(table.write_ndjson() if form == "json" else _without_formulas(table).write_csv())
+    else:
+        _write(table, output)
+        click.echo(f"wrote {len(table):,} recommendations to {output}")
+
+
+def _write_on_spark(model: OCuLaR, choice: dict[str, Any], count: int, output: Path, spark: str) -> int:
+    from ocular.data.selection import allowed_items
+    from ocular.spark import recommend as recommend_on_spark
+
+    allowed = allowed_items(model.interactions_, choice.get("only"), choice.get("without"))
+    if allowed is not None:
+        model.excluded_items_ = model.excluded_items_ | ~allowed
+    with spark_session(spark) as session:
+        return recommend_on_spark(model, session, output, count)
+
+
+def _write(table: Any, output: Path) -> None:
     from ocular.storage import write_file, write_table
 
-    table = pl.concat(_blocks(model, count))
     if output.suffix == ".jsonl":
         text = table.write_ndjson()
         write_file(output, lambda file: file.write(text.encode()))
     else:
         write_table(output, _without_formulas(table) if output.suffix == ".csv" else table)
-    return len(table)
 
 
 def _without_formulas(table: Any) -> Any:
