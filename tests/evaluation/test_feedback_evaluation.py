@@ -52,6 +52,14 @@ def test_models_that_see_the_pattern_agree_with_people(name: str) -> None:
     assert feedback_auc(model, pairs._replace(taken_up=~pairs.taken_up)) == 0.0
 
 
+def test_what_a_fit_excludes_scores_lowest() -> None:
+    pairs = FeedbackPairs(np.array([0, 7, 0, 7]), np.array([3, 4, 6, 1]), np.array([True, True, False, False]), 0)
+    purchases = without_feedback(INTERACTIONS, pairs)
+    model = OCuLaR(2, 0.1, random_state=0)
+    assert feedback_auc(model.fit(purchases, without="product 6"), pairs) == 1.0
+    assert feedback_auc(model.fit(purchases, without="product 3"), pairs) == 0.5  # below both that were refused
+
+
 def test_pairs_with_feedback_are_left_out_of_the_purchases() -> None:
     pairs = FeedbackPairs(np.array([1, 0]), np.array([2, 3]), np.array([True, False]), 0)
     left = without_feedback(INTERACTIONS, pairs)

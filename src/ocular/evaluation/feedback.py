@@ -68,10 +68,15 @@ def without_feedback(interactions: Interactions, pairs: FeedbackPairs) -> Intera
 
 
 def feedback_auc(model: Any, pairs: FeedbackPairs) -> float:
-    """Return the probability that a pair taken up scores higher than one refused: 0.5 is chance, 1 is perfect."""
+    """
+    Return the probability that a pair taken up scores higher than one refused: 0.5 is chance, 1 is perfect.
+
+    What the model never recommends, because its fit excluded it, scores lowest.
+    """
     users, rows = np.unique(pairs.users, return_inverse=True)
     items, columns = np.unique(pairs.items, return_inverse=True)
     ids, scores = model.recommend(users, N=len(items), items=items, filter_already_liked_items=False)
-    table = np.empty((len(users), len(items)))
-    np.put_along_axis(table, np.searchsorted(items, ids), scores, axis=1)
+    found = ids >= 0
+    table = np.full((len(users), len(items)), scores[found].min(initial=0.0) - 1.0)
+    table[np.nonzero(found)[0], np.searchsorted(items, ids[found])] = scores[found]
     return float(roc_auc_score(pairs.taken_up, table[rows, columns]))
