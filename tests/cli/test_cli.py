@@ -246,6 +246,12 @@ class TestBadInput:
         assert ".csv, .parquet or .jsonl" in refused("recommend", folder / "model", "--all", "-o", folder / "all.xls")
 
 
+def test_fit_lists_every_kind_of_source() -> None:
+    shown = run("fit", "--help").stdout
+    for kind in (".parquet", "a folder", "a pattern", "several", "standard input", "shop.duckdb", "postgresql://"):
+        assert kind in shown
+
+
 def test_version_and_help() -> None:
     assert run("--version").stdout == f"ocular {ocular.__version__}\n"
     for command in ("fit", "recommend", "explain", "coclusters", "evaluate", "synth", "demo"):

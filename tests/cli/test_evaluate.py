@@ -93,7 +93,24 @@ def test_a_backtest_needs_dates_and_says_what_it_did(source: Path) -> None:
     assert found[0]["clients"] > 20
     done = run("evaluate", source, *COLUMNS, "--models", "popularity", "--backtest", "2024-01-01")
     assert done.returncode == 2
-    assert "expected purchases with a time" in done.stderr
+    assert done.stderr.endswith("for --backtest, got none; pass --time\n")
+
+
+def test_the_date_of_a_backtest_may_be_written_like_the_purchases(tmp_path: Path) -> None:
+    lines = (f"c{u},p{i},{1 + i:02}.0{1 + (u + i) % 8}.2024\n" for u in range(12) for i in range(9))
+    (tmp_path / "sales.csv").write_text("client,product,day\n" + "".join(lines))
+    options = ("--time", "day", "--date-format", "%d.%m.%Y", "--models", "popularity", "--at", 2)
+    german, iso = (
+        run("evaluate", tmp_path / "sales.csv", *COLUMNS, *options, "--backtest", date, "--format", "json")
+        for date in ("02.07.2024", "2024-07-02")
+    )
+    assert german.returncode == 0, german.stderr
+    assert json.loads(german.stdout)[0]["recall@2"] == json.loads(iso.stdout)[0]["recall@2"]
+
+
+def test_too_many_recommendations_are_noted(source: Path) -> None:
+    done = run("evaluate", source, *COLUMNS, "--models", "popularity")
+    assert done.stderr.count("note: 50 recommendations of 30 products find nearly everything; try --at 5\n") == 1
 
 
 def test_a_backtest_is_tuned_by_time(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

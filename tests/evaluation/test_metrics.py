@@ -150,3 +150,8 @@ def test_matrices_are_taken_as_fit_takes_them() -> None:
     assert measure(model, dense, sparse, 4).to_dict() == measure(model, TRAIN, TEST, 4).to_dict()
     with pytest.raises(DataError, match=r"the same users and items, got \(3, 6\) and \(3, 5\)"):
         measure(model, TRAIN, np.ones((3, 5)))
+
+
+def test_pairs_of_train_are_no_test() -> None:
+    with pytest.raises(DataError, match="expected held-out pairs, got pairs of train; split first: train, test = "):
+        measure(Fixed([[3, 2, 1, 4]] * 3), TRAIN, TRAIN, M=2)

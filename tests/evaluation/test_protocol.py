@@ -251,3 +251,39 @@ def test_nonsense_is_refused_before_any_fit(
     monkeypatch.setattr(protocol, "_fit", lambda *_: pytest.fail("nothing may be fitted"))
     with pytest.raises(ConfigError, match=says):
         ask(market)
+
+
+def test_a_single_name_and_numpy_numbers_do(market: Interactions) -> None:
+    found = compare(market, "popularity", instances=1, tune="none", M=np.int64(5))
+    assert found.M == 5
+    assert [row["model"] for row in found.rows()] == ["popularity"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "M", "says"),
+    [
+        ([OCuLaR(2)], 5, "expected names of models .* or ocular.Method, got OCuLaR"),
+        (OCuLaR(2), 5, "got OCuLaR"),
+        ("popularity", [], "expected at least one M"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(market: Interactions, methods: Any, M: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        compare(market, methods, instances=1, M=M)
+
+
+def test_too_many_recommendations_are_noted_once(market: Interactions, caplog: pytest.LogCaptureFixture) -> None:
+    n = market.n_items
+    compare(market, ["popularity", "user-knn"], instances=2, tune="none", M=n)
+    [note] = caplog.messages
+    assert note.startswith(f"{n} recommendations of {n} products find nearly everything; try M=")
+    caplog.clear()
+    compare(market, ["popularity"], instances=1, M=n // 3)
+    assert not caplog.messages
+
+
+def test_the_log_of_tuning_is_for_people(market: Interactions) -> None:
+    lines: list[str] = []
+    settings = [{"n_coclusters": 2, "regularization": 30.0, "n_threads": None}, {"n_coclusters": 3}]
+    compare(market, [Method("ocular", settings)], instances=1, M=5, report=lines.append)
+    assert lines[0].startswith("tuning ocular K=2 λ=30: recall@5 ")

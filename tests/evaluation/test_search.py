@@ -372,3 +372,22 @@ def test_the_scorer_hides_purchases_of_clients_the_model_has_not_seen(bought: np
     # ratings become purchases as they did in the fit
     stars = OCuLaR(4, 0.5, min_value=3, random_state=0).fit(bought[:40] * 5)
     assert recall_scorer(M=5)(stars, bought[40:] * 5) == pytest.approx(np.mean(recalls))
+
+
+@pytest.mark.parametrize(
+    ("grid", "got"),
+    [({"K": [2]}, "K"), ({"n_coclusters": [2]}, "n_coclusters"), ({}, "nothing"), ([2, 4], "list")],
+)
+def test_a_grid_of_other_names_is_refused(interactions: Interactions, grid: Any, got: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected n_coclusters and regularization, .* got {got}$"):
+        search(interactions, grid)
+
+
+def test_single_values_make_a_grid(interactions: Interactions) -> None:
+    [row] = search(interactions, {"n_coclusters": 4, "regularization": 10.0}, M=10, folds=1).rows
+    assert row.point == GridPoint(4, 10.0)
+
+
+def test_too_many_recommendations_are_noted_once(interactions: Interactions, caplog: pytest.LogCaptureFixture) -> None:
+    search(interactions, Grid((2, 4), 10), M=30, folds=2)
+    assert caplog.messages == ["30 recommendations of 40 products find nearly everything; try M=6"]

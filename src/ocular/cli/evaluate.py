@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +99,7 @@ def evaluate(
     from ocular.storage import check_writable
 
     methods = _methods(models, options)
+    date = _backtest_date(options)
     if reliability is not None:
         from ocular.plots import check_picture_name
 
@@ -110,10 +113,10 @@ def evaluate(
         "random_state": options["seed"],
         "report": lambda line: click.echo(line, err=True),
     }
-    by_date = options["backtest"] is not None
+    by_date = date is not None
     try:
         if by_date:
-            comparison = backtest(interactions, options["backtest"], methods, **shared)
+            comparison = backtest(interactions, date, methods, **shared)
         else:
             splits = {"instances": options["instances"], "test_share": options["test_share"]}
             comparison = compare(interactions, methods, **splits, **shared)
@@ -131,6 +134,21 @@ def evaluate(
         click.echo(f"{render([_shown(row) for row in rows], 'table')}\n\n{_note(rows, options)}")
     else:
         click.echo(render([row | {"tuned_on": options["tune"]} for row in rows], form))
+
+
+def _backtest_date(options: dict[str, Any]) -> datetime | str | None:
+    """Return the date of --backtest, which may be written like those of the purchases."""
+    from ocular.errors import ConfigError
+
+    date: str | None = options["backtest"]
+    if date is None:
+        return None
+    if options["time_column"] is None:
+        raise ConfigError("expected the column with the dates of the purchases for --backtest, got none; pass --time")
+    if options["date_format"] is not None:
+        with suppress(ValueError):  # it is then a date such as 2024-07-01, or refused
+            return datetime.strptime(date, options["date_format"])
+    return date
 
 
 def _note(rows: list[Row], options: dict[str, Any]) -> str:
@@ -236,10 +254,10 @@ def _calibration(
 
 def _shown(row: Row) -> Row:
     """Return a row as the table shows it."""
-    short = {"n_coclusters": "K", "factors": "K", "regularization": "λ"}
-    given = {name: value for name, value in row["parameters"].items() if name != "n_threads"}
-    names = " ".join(f"{short.get(name, name)}={value:g}" for name, value in given.items())
-    shown = {"model": row["model"] + (" *" if row["best"] else ""), "parameters": names or None}
+    from ocular.evaluation.comparison import short_parameters
+
+    parameters = short_parameters(row["parameters"]) or None
+    shown = {"model": row["model"] + (" *" if row["best"] else ""), "parameters": parameters}
     error = row["standard_error"]
     for name, value in row.items():
         if "@" in name:

@@ -56,7 +56,17 @@ def fit(
     **options: Any,
 ) -> None:
     """
-    Fit a model to SOURCE: a CSV, TSV or Parquet file, or a database address with --query.
+    Fit a model to SOURCE.
+
+    \b
+    SOURCE is one or more of
+      a file             .csv, .tsv, .txt (also .gz) or .parquet
+      a folder           of these; folders such as year=2024 are columns
+      a pattern          "sales/2024-*.csv"
+      several of these   january.csv february.csv
+      -                  standard input
+      a DuckDB file      shop.duckdb, with --query where it has several tables
+      a database         sqlite:///FILE, postgresql://USER@HOST/NAME or duckdb:///FILE, with --query
 
     \b
     ocular fit purchases.csv --client company --product sku --price amount --currency "€" -o model

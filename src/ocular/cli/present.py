@@ -56,7 +56,8 @@ class Notes(logging.Handler):
     """Print what the library logs, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"note: {record.getMessage()}", err=True)
+        message = phrase(record.msg) if isinstance(record.msg, Phrased) else record.getMessage()
+        click.echo(f"note: {message}", err=True)
 
 
 def format_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

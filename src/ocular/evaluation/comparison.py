@@ -14,6 +14,7 @@ from ocular.evaluation.metrics import METRICS, Scores
 from ocular.explain.notebook import html_table
 
 Parameters = Mapping[str, Any]
+SHORT_NAMES = {"n_coclusters": "K", "factors": "K", "regularization": "λ"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,3 +124,10 @@ def parameters_text(parameters: Parameters) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in given.items()}
     return ", ".join(f"{name}={text}" for name, text in texts.items())
+
+
+def short_parameters(parameters: Parameters) -> str:
+    """Return what a table or a line of a log shows: K=50 λ=30; nothing of threads, which change no result."""
+    given = {name: value for name, value in parameters.items() if value is not None and name != "n_threads"}
+    texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in given.items()}
+    return " ".join(f"{SHORT_NAMES.get(name, name)}={text}" for name, text in texts.items())

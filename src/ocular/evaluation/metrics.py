@@ -7,6 +7,7 @@ recommendations as the largest M; nothing of the size users × items is built.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -19,15 +20,17 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
 from ocular.data.matrices import as_interactions
-from ocular.errors import ConfigError, DataError
+from ocular.errors import ConfigError, DataError, Parameter, Phrased
 from ocular.explain.notebook import html_table
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
-from ocular.validation import check_choice, check_whole
+from ocular.validation import as_list, check_choice, check_whole
 
 USERS_AT_ONCE = 4096
 PER_USER = ("recall", "map", "ndcg", "precision")
 METRICS = (*PER_USER, "coverage", "novelty")
+USUAL_M = 10  # that a note suggests, or less where there are few products
+_log = logging.getLogger("ocular")
 
 Floats = NDArray[np.float64]
 
@@ -111,7 +114,7 @@ def measure(
 
     Users without items in `test` are left out of the means and counted.
     """
-    cutoffs = _cutoffs(M)
+    cutoffs = tuple(sorted(check_cutoffs(M)))
     min_value = getattr(model, "min_value", None)
     train, test = as_interactions(train, min_value), as_interactions(test, min_value)
     if train.shape != test.shape:
@@ -120,6 +123,11 @@ def measure(
     if len(users) == 0:
         raise DataError("expected purchases to test on, got none")
     owned = sp.csr_matrix(train.to_matrix())  # implicit takes nothing else
+    if owned.multiply(test.to_matrix()).nnz == test.nnz:  # none of them can be recommended: every metric would be 0
+        raise DataError(
+            "expected held-out pairs, got pairs of train; split first: "
+            "train, test = ocular.data.splits.random_split(purchases)"
+        )
     n_best = min(cutoffs[-1], train.n_items)
     values = np.zeros((len(PER_USER), len(users), len(cutoffs)))
     times_shown = np.zeros((len(cutoffs), train.n_items), dtype=np.int64)
@@ -160,11 +168,20 @@ def find_hits(ids: NDArray[Any], truth: Adjacency, users: NDArray[Any]) -> NDArr
     return np.isin(recommended, bought) & (ids >= 0)
 
 
-def _cutoffs(M: int | Iterable[int]) -> tuple[int, ...]:
-    given = list(M) if isinstance(M, Iterable) else [M]
+def check_cutoffs(M: int | Iterable[int]) -> tuple[int, ...]:
+    """Return every M once, in the order given; raise where there is none or one makes no sense."""
+    given = as_list(M)
     if not given:
         raise ConfigError("expected at least one M, got none; the paper uses 50")
-    return tuple(sorted({check_whole(cutoff, "M", 1) for cutoff in given}))
+    return tuple(dict.fromkeys(check_whole(cutoff, "M", 1) for cutoff in given))
+
+
+def note_large_cutoff(M: int, n_items: int) -> None:
+    """Log a note where M recommendations are so large a part of the products that no model could fail."""
+    suggestion = min(USUAL_M, max(1, n_items // 6))
+    if n_items < 3 * M and suggestion < M:
+        many = f"{M:,} recommendations of {n_items:,} products find nearly everything; try "
+        _log.warning(Phrased(many, Parameter("M", suggestion)))
 
 
 @njit(nogil=True, cache=True)

@@ -26,10 +26,10 @@ from ocular.data.interactions import Interactions
 from ocular.data.matrices import as_interactions
 from ocular.data.splits import Split, random_split, time_split
 from ocular.errors import ConfigError, DataError
-from ocular.evaluation.comparison import Comparison, Parameters, Result
-from ocular.evaluation.metrics import PER_USER, measure
+from ocular.evaluation.comparison import Comparison, Parameters, Result, short_parameters
+from ocular.evaluation.metrics import PER_USER, check_cutoffs, measure, note_large_cutoff
 from ocular.model import OCuLaR
-from ocular.validation import check_choice, check_whole
+from ocular.validation import as_list, check_choice, check_share, check_whole
 
 MODELS = ("ocular", "r-ocular", *BASELINES)
 TUNING = ("none", "validation", "test")
@@ -91,7 +91,7 @@ class Method:
 
 def compare(
     interactions: Any,
-    methods: Iterable[str | Method],
+    methods: str | Method | Iterable[str | Method],
     *,
     instances: int = 10,
     test_share: float = 0.25,
@@ -109,7 +109,7 @@ def compare(
     called with one line for each step.
     """
     interactions = as_interactions(interactions)
-    instances = check_whole(instances, "instances", 1)
+    instances, test_share = check_whole(instances, "instances", 1), check_share(test_share, "test_share")
     splits = (random_split(interactions, test_share, random_state + number) for number in range(instances))
 
     def validation(train: Interactions, _test: Interactions) -> Split:
@@ -121,7 +121,7 @@ def compare(
 def backtest(
     interactions: Any,
     date: Any,
-    methods: Iterable[str | Method],
+    methods: str | Method | Iterable[str | Method],
     *,
     tune: str = "none",
     metric: str = "recall",
@@ -163,17 +163,18 @@ def _compare(
     interactions: Interactions,
     splits: Iterable[Split],
     validation: Callable[[Interactions, Interactions], Split],
-    methods: Iterable[str | Method],
+    methods: str | Method | Iterable[str | Method],
     tune: str,
     metric: str,
     M: int | Sequence[int],
     random_state: int,
     report: Callable[[str], object],
 ) -> Comparison:
-    cutoffs = (M,) if isinstance(M, int) else tuple(M)
+    cutoffs = check_cutoffs(M)
     by_name = Method if tune == "none" else Method.tunable
-    chosen = [by_name(method) if isinstance(method, str) else method for method in methods]
+    chosen = [by_name(method) if isinstance(method, str) else method for method in as_list(methods)]
     _check(chosen, tune, metric, random_state, interactions.shape)
+    note_large_cutoff(cutoffs[0], interactions.n_items)
     results: dict[str, Result] = {}
     needs_validation = tune == "validation" and any(len(method.settings) > 1 for method in chosen)
     for number, (train, test) in enumerate(splits):
@@ -195,6 +196,12 @@ def _check(methods: Sequence[Method], tune: str, metric: str, random_state: int,
     """Refuse everything that can be refused before anything is fitted."""
     check_choice(tune, "tune", TUNING)
     check_choice(metric, "metric", PER_USER)
+    for method in methods:
+        if not isinstance(method, Method):
+            raise ConfigError(
+                f"expected names of models ({', '.join(MODELS)}) or ocular.Method, got {type(method).__name__}; "
+                'try ocular.Method("ocular", [{"n_coclusters": 50}])'
+            )
     names = [method.name for method in methods]
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"expected every model once, got {', '.join(names) or 'none'}")
@@ -212,7 +219,7 @@ def _tune(
     for parameters in method.settings:
         model, _ = _fit(method.make(parameters, random_state), split.train)
         values.append(measure(model, split.train, split.test, M).mean(metric, M))
-        report(f"tuning {method.name} {dict(parameters)}: {metric}@{M} {values[-1]:.4f}")
+        report(f"tuning {method.name} {short_parameters(parameters)}: {metric}@{M} {values[-1]:.4f}")
     return method.settings[int(np.argmax(values))]
 
 

@@ -32,6 +32,7 @@ from tqdm.auto import tqdm
 
 from ocular.data.matrices import as_interactions
 from ocular.errors import ClusterError, ConfigError, FitError, OcularError, Parameter
+from ocular.evaluation.metrics import note_large_cutoff
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
 from ocular.evaluation.search_result import SearchResult, SearchRow
@@ -46,7 +47,7 @@ from ocular.evaluation.trial import (
 )
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
-from ocular.validation import check_choice, check_whole
+from ocular.validation import as_list, check_choice, check_whole
 from ocular.version import __version__
 
 __all__ = ["Grid", "GridPoint", "SearchResult", "SearchRow", "recall_scorer", "search"]
@@ -65,15 +66,29 @@ class Grid:
     A larger `tol` stops a fit earlier, which with many co-clusters is often more accurate, and always faster.
     """
 
-    n_coclusters: Iterable[int]
-    regularization: Iterable[float]
-    relative: Iterable[bool] = (False,)
-    bias: Iterable[bool] = (False,)
-    tol: Iterable[float] = (FitConfig.tol,)
+    n_coclusters: int | Iterable[int]
+    regularization: float | Iterable[float]
+    relative: bool | Iterable[bool] = (False,)
+    bias: bool | Iterable[bool] = (False,)
+    tol: float | Iterable[float] = (FitConfig.tol,)
+
+    @classmethod
+    def of(cls, values: Any) -> Grid:
+        """Return the grid of a mapping from names to values; raise ConfigError where it is none."""
+        if isinstance(values, Grid):
+            return values
+        names, needed = tuple(cls.__dataclass_fields__), ("n_coclusters", "regularization")
+        got = [str(name) for name in values] if isinstance(values, Mapping) else None
+        if got is None or not set(needed) <= set(got) <= set(names):
+            raise ConfigError(
+                f"expected n_coclusters and regularization, and optionally {', '.join(names[2:])}, each with values "
+                f"to try, got {type(values).__name__ if got is None else ', '.join(got) or 'nothing'}"
+            )
+        return cls(**values)
 
     def points(self) -> list[GridPoint]:
         """Return every combination once, in order; raise ConfigError where one makes no sense."""
-        sides = {name: tuple(getattr(self, name)) for name in self.__dataclass_fields__}
+        sides = {name: tuple(as_list(getattr(self, name))) for name in self.__dataclass_fields__}
         for name, values in sides.items():
             if not values:
                 raise ConfigError("expected at least one value of ", Parameter(name), ", got none")
@@ -82,7 +97,7 @@ class Grid:
 
 def search(
     interactions: Any,
-    grid: Grid | Mapping[str, Iterable[Any]],
+    grid: Grid | Mapping[str, Any],
     *,
     metric: str = "recall",
     M: int = 50,
@@ -127,7 +142,7 @@ def search(
 
     A point that cannot be fitted raises FitError at the end, when all others are measured.
     """
-    grid = grid if isinstance(grid, Grid) else Grid(**grid)
+    grid = Grid.of(grid)
     settings = SearchSettings(metric, M, folds, random_state, warm_start)
     points = _select_points(grid.points(), strategy, n_points, random_state)
     if strategy == "halving" and folds < 2:
@@ -137,6 +152,7 @@ def search(
     if devices is not None and (n_jobs > 1 or len(devices) == 0):
         raise ConfigError(f"expected either jobs or a list of devices, got {n_jobs} jobs and {len(devices)} devices")
     devices = ["cpu"] * n_jobs if devices is None else [find_device(device) for device in devices]
+    note_large_cutoff(settings.M, interactions.n_items)
     runner = TrialRunner(interactions, settings, devices[0])
     depends_on = asdict(settings) | {"ocular": __version__}  # everything that a score depends on
     if warm_start:  # and then on the points before it
