@@ -14,7 +14,8 @@ from command import run
 
 import ocular
 from ocular.cli.parameters import FIT_PARAMETERS, default_of
-from ocular.cli.present import render
+from ocular.cli.present import as_option, render
+from ocular.errors import Parameter
 from ocular.evaluation import calibration, protocol
 
 NAMES = [f"{'a long name of a product ' * 20}№{number}" for number in range(2)]
@@ -113,7 +114,7 @@ def test_ctrl_c_while_calibrating_keeps_the_model(sales: Path, monkeypatch: pyte
 
 def test_ctrl_c_while_evaluating(sales: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "measure", stop)
-    done = run("evaluate", sales, *COLUMNS)
+    done = run("evaluate", sales, *COLUMNS, "--at", 1)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.startswith("Interrupted: no table")
     assert done.stderr.count("\n") == 1
@@ -129,3 +130,8 @@ def test_wrong_usage_is_exit_code_2() -> None:
     done = run("fit", "--nonsense")
     assert done.returncode == 2
     assert "No such option" in done.stderr
+
+
+def test_a_suggested_one_is_no_flag() -> None:
+    assert as_option(Parameter("M", 1)) == "--at 1"
+    assert as_option(Parameter("drop_missing", True)) == "--drop-missing"

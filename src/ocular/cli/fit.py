@@ -59,7 +59,7 @@ def fit(
     Fit a model to SOURCE.
 
     \b
-    SOURCE is one or more of
+    SOURCE is
       a file             .csv, .tsv, .txt (also .gz) or .parquet
       a folder           of these; folders such as year=2024 are columns
       a pattern          "sales/2024-*.csv"

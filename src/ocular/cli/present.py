@@ -44,7 +44,7 @@ class Interrupted(Exception):  # noqa: N818  it is no error
 def as_option(parameter: Parameter) -> str:
     """Return a parameter that a message mentions as the option that the user types."""
     option = OPTIONS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
-    return option if parameter.value in (None, True) else f"{option} {parameter.value}"
+    return option if parameter.value is None or parameter.value is True else f"{option} {parameter.value}"
 
 
 def phrase(message: object) -> str:
