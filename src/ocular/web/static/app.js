@@ -29,7 +29,15 @@ for (const matrix of document.querySelectorAll("[data-matrix]")) {
   const tell = matrix.closest(".reason").querySelector(".tell");
   const rows = [...matrix.tBodies[0].rows].map((row) => [...row.querySelectorAll("td")]);
   const say = (cell) => { if (cell && cell.dataset.tell) tell.textContent = cell.dataset.tell + "."; };
-  matrix.addEventListener("pointerover", (event) => say(event.target.closest("td")));
+  // squares that scroll under a mouse at rest say nothing: the keyboard has the word
+  let at = "";
+  const point = (event) => {
+    const now = `${event.screenX},${event.screenY}`;
+    if (now !== at) say(event.target.closest("td"));
+    at = now;
+  };
+  matrix.addEventListener("pointerover", point);
+  matrix.addEventListener("pointermove", point);
   matrix.addEventListener("focusin", (event) => say(event.target.closest("td")));
 
   // one square is reached by Tab, the others from there by arrow keys, Home and End (with Control: of all squares)
