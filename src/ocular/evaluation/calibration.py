@@ -65,6 +65,9 @@ def calibrate(
     if twin.interrupted_:
         raise KeyboardInterrupt  # hit rates of half a fit are worth nothing
     outcomes = collect_outcomes(twin, hidden, per_client)
+    # products without a reason fill up short lists: their confidence, the background, is worth no more than itself
+    background = -np.expm1(-1.001 * (twin.config_.background + twin.bias_))
+    outcomes = outcomes.where(outcomes.confidences > background)
     calibration = fit_calibration(outcomes.confidences, outcomes.hits)
     before = measure_reliability(outcomes.confidences, outcomes.hits).error
     try:
@@ -84,7 +87,8 @@ def _twin(model: OCuLaR) -> OCuLaR:
     A given start is left out, because it has seen the purchases that are held out.
     """
     config = model.config_
-    same = {name: value for name, value in asdict(config).items() if name in model.get_params()}
+    fitted = asdict(config) | asdict(model.evidence_config_)
+    same = {name: value for name, value in fitted.items() if name in model.get_params()}
     start = "auto" if config.init.startswith(GIVEN) else config.init
     twin: OCuLaR = clone(model).set_params(**same | {"init": start, "random_state": config.seed, "verbose": False})
     return twin

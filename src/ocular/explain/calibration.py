@@ -112,17 +112,16 @@ class Calibration:
         return cls(starts, means, counts, hits, float(given["share"]), int(given["per_client"]), *errors)
 
 
-def expected_rates(calibration: Calibration | None, confidences: Floats, *, checked: bool = True) -> Floats:
+def expected_rates(calibration: Calibration | None, confidences: Floats) -> Floats:
     """
     Return how often recommendations of these confidences are expected to be bought.
 
-    It is the confidence itself for a model without calibration, and below all that was recommended in the back-test the
-    lower of confidence and lowest rate. The same holds for what the back-test does not cover (`checked=False`):
-    products without a reason.
+    It is the confidence itself for a model without calibration, and below all that the back-test recommended for a
+    reason the lower of confidence and lowest rate.
     """
     if calibration is None:
         return confidences
-    below = (confidences < calibration.starts[0]) | (not checked)
+    below = confidences < calibration.starts[0]
     return np.where(below, np.minimum(confidences, calibration.rates[0]), calibration.apply(confidences))
 
 
