@@ -230,7 +230,8 @@ def test_recommendations_for_all_are_those_for_each(described: OCuLaR) -> None:
     advisor = Advisor(described)
     frame = advisor.recommend_all(n=3)
     assert frame.columns == [
-        "client", "rank", "product", "confidence", "price", "quantity", "value", "pattern", "pattern_label", "share",
+        "client", "rank", "product", "confidence", "chance", "typical_price", "typical_quantity", "value", "kind",
+        "pattern", "pattern_label", "share",
         "because", "reason",
     ]  # fmt: skip
     assert frame["client"].unique(maintain_order=True).to_list() == [f"C{u}" for u in range(60)]
@@ -367,3 +368,32 @@ def test_what_is_printed_is_short(model: OCuLaR) -> None:
     first = recommendations[0]
     assert repr(first) == f"Recommendation({first.product!r} for 'Client 3 GmbH': chance to buy {first.chance:.0%})"
     assert repr(recommendations).splitlines()[1] == f"  1. {first!r}"
+
+
+def test_a_product_without_a_reason_is_worth_the_same_everywhere() -> None:
+    """Long lists are filled with products that no co-cluster holds: their chance is the background, not a hit rate."""
+    market = ocular.synthetic.b2b(150, 40, random_state=0).interactions
+    advisor = Advisor(OCuLaR(5, 20.0, random_state=0).fit(market))
+    advisor.model.calibrate()
+    table = advisor.recommend_all(n=30)
+    unexplained = table.filter(pl.col("kind").is_null() & pl.col("typical_price").is_not_null())
+    assert len(unexplained) > 50
+    assert unexplained["hit_rate"].null_count() == len(unexplained)
+    assert unexplained["chance"].max() < 0.001
+    for row in unexplained.head(20).iter_rows(named=True):
+        single = advisor.explain(row["client"], row["product"])
+        assert single.observed is None
+        assert row["value"] == pytest.approx(single.value, abs=0.01)
+
+
+def test_frames_of_new_clients_and_empty_lists_have_names(bought: np.ndarray) -> None:
+    users, items = np.nonzero(bought)
+    data = Interactions.from_pairs(
+        users, items, user_labels=[f"c{u}" for u in range(60)], item_labels=[f"p{i}" for i in range(40)],
+        item_names=[f"Product {i}" for i in range(40)], item_attributes={"family": np.array(["a"] * 40, dtype=object)},
+    )  # fmt: skip
+    advisor = Advisor(OCuLaR(4, 0.5, random_state=0).fit(data))
+    new = advisor.recommend_new(["p1", "p2"], n=2).to_frame()
+    assert new["client"].to_list() == [None, None]
+    assert new["product_name"].to_list() == [name.replace("p", "Product ") for name in new["product"].to_list()]
+    assert len(advisor.recommend("c0", without={"family": "a"}).to_frame()) == 0

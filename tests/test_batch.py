@@ -68,16 +68,25 @@ def test_price_quantity_and_value(bought: np.ndarray) -> None:
     )
     model.calibration_ = Calibration(np.array([0.05, 0.5]), np.zeros(2), np.array([90, 80]), np.array([9, 60]))
     frame = Batch(model).recommend(Clients.of(model, 0, 60), 4)
-    assert frame.columns[:8] == ["client", "rank", "product", "confidence", "hit_rate", "price", "quantity", "value"]
-    assert frame["price"].null_count() > 0
+    assert frame.columns[:8] == [
+        "client",
+        "rank",
+        "product",
+        "confidence",
+        "hit_rate",
+        "chance",
+        "typical_price",
+        "typical_quantity",
+    ]
+    assert frame["typical_price"].null_count() > 0
     for row in frame.iter_rows(named=True):
-        assert row["quantity"] == np.median(quantity[items == row["product"]])
+        assert row["typical_quantity"] == np.median(quantity[items == row["product"]])
         if row["product"] % 5 == 0:
-            assert row["price"] is row["value"] is None
+            assert row["typical_price"] is row["value"] is None
             continue
-        assert row["price"] == pytest.approx(np.median(price[items == row["product"]]))
+        assert row["typical_price"] == pytest.approx(np.median(price[items == row["product"]]))
         expected = expected_rates(model.calibration_, np.array([row["confidence"]]))[0]
-        assert row["value"] == pytest.approx(expected * row["price"] * row["quantity"], abs=0.006)
+        assert row["value"] == pytest.approx(expected * row["typical_price"] * row["typical_quantity"], abs=0.006)
 
 
 def test_what_is_excluded_or_not_allowed_is_not_in_a_batch(bought: np.ndarray) -> None:

@@ -12,12 +12,12 @@ import polars as pl
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.batch import recommend_all
-from ocular.data.interactions import Interactions, plain
+from ocular.data.interactions import Interactions, Labels, plain
 from ocular.data.selection import Choice, allowed_items, allowed_users
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
 from ocular.explain.price import PriceEstimate, money
-from ocular.explain.reasons import Explanation
+from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
 from ocular.validation import as_list, check_whole
@@ -51,14 +51,13 @@ class Recommendation:
     @property
     def reason(self) -> str | None:
         """The strongest reason in one line; None where no co-cluster holds both."""
-        data = self.explanation.interactions
-        for reason in self.explanation.reasons:
-            if reason.owned_items and reason.similar_users:
-                names = [str(data.item_name(item)) for item in reason.owned_items[:MAX_PURCHASES]]
-                more = len(reason.owned_items) - len(names)
-                has = "; ".join([*names, f"{more:,} more"] if more else names)
-                return f"has {has}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
-        return None
+        data, reason = self.explanation.interactions, self.explanation.strongest_reason
+        if reason is None:
+            return None
+        names = [str(data.item_name(item)) for item in reason.owned_items[:MAX_PURCHASES]]
+        more = len(reason.owned_items) - len(names)
+        has = "; ".join([*names, f"{more:,} more"] if more else names)
+        return f"has {has}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
 
     def __repr__(self) -> str:
         value = (
@@ -101,14 +100,17 @@ class Recommendations(list[Recommendation]):
         users, items = [each.explanation.user for each in self], [each.explanation.item for each in self]
         calibrated = any(each.observed is not None for each in self)
         columns: dict[str, Any] = {
-            "client": [None if user is None else plain(data.user_labels[user]) for user in users],
+            "client": pl.Series(
+                [None if user is None else plain(data.user_labels[user]) for user in users],
+                dtype=_dtype(data.user_labels),
+            ),
             "rank": pl.Series(range(1, len(self) + 1), dtype=pl.Int32),
-            "product": [plain(data.item_labels[item]) for item in items],
-            "confidence": [each.confidence for each in self],
+            "product": pl.Series([plain(data.item_labels[item]) for item in items], dtype=_dtype(data.item_labels)),
+            "confidence": pl.Series([each.confidence for each in self], dtype=pl.Float64),
             **({"hit_rate": [each.observed and each.observed.rate for each in self]} if calibrated else {}),
-            "chance": [each.chance for each in self],
-            "price": pl.Series([each.typical_price for each in self], dtype=pl.Float64),
-            "quantity": [each.typical_quantity for each in self],
+            "chance": pl.Series([each.chance for each in self], dtype=pl.Float64),
+            "typical_price": pl.Series([each.typical_price for each in self], dtype=pl.Float64),
+            "typical_quantity": pl.Series([each.typical_quantity for each in self], dtype=pl.Float64),
             "value": pl.Series([each.value for each in self], dtype=pl.Float64),
             "reason": pl.Series([each.reason for each in self], dtype=pl.String),
         }
@@ -203,7 +205,14 @@ class Advisor:
         """
         data = self.model.interactions_
         table = recommend_all(self.model, check_whole(n, "n", 1), allowed_items(data, only, without))
-        reason = pl.format("has {} (pattern {}: {})", "because", "pattern", "pattern_label")
+        reason = (
+            pl.when(pl.col("kind") == PATTERN)
+            .then(pl.format("has {} (pattern {}: {})", "because", "pattern", "pattern_label"))
+            .when(pl.col("kind") == LINKS)
+            .then(pl.format("clients who own {} often buy it", "because"))
+            .when(pl.col("kind") == PEERS)
+            .then(pl.lit("the most similar clients bought it"))
+        )
         return data.native(_with_names(table.with_columns(reason=reason), data))
 
     def explain(self, client: Any, product: Any, *, also: Iterable[Any] = ()) -> Recommendation:
@@ -258,6 +267,10 @@ class Advisor:
         data = self.model.interactions_
         items = {*map(int, owned), *(data.item_index(product) for product in also)}
         return Interactions.from_pairs([0] * len(items), sorted(items), (1, data.n_items))
+
+
+def _dtype(labels: Labels) -> Any:
+    return pl.Int64 if np.issubdtype(labels.dtype, np.integer) else pl.String
 
 
 def _with_names(table: pl.DataFrame, data: Interactions) -> pl.DataFrame:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases
 from ocular.errors import ArtifactError, ConfigError, DataError
+from ocular.evidence import EvidenceConfig
 from ocular.solver.config import FitConfig
 from ocular.storage import digest, new_folder, present, table_bytes
 from ocular.version import __version__
@@ -96,6 +97,9 @@ class SavedModel(Generic[Source_co]):
     objective_values: list[float]  # after each sweep
     converged: bool
     excluded_items: NDArray[np.bool_]  # (n_items,) never recommended
+    evidence: EvidenceConfig  # the weights of links and peers
+    links: sp.csr_array  # (n_items, n_items)
+    peers: sp.csr_array  # (n_users, n_users)
     calibration: Mapping[str, Any] | None  # as Calibration.to_dict gives it
     interactions: Source_co
 
@@ -117,6 +121,7 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
             "ocular": __version__,
             "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "parameters": asdict(model.config),
+            "evidence": asdict(model.evidence),
             "min_value": model.min_value,
             "fit": {"bias": model.bias, "objective_values": model.objective_values, "converged": model.converged},
             "data": {"clients": purchases.shape[0], "products": purchases.shape[1], "pairs": purchases.nnz,
@@ -209,14 +214,18 @@ def _read_folder(path: Path) -> SavedModel[Interactions]:
 def _from_version_1(
     manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Version 1 had other names for the same and no excluded products."""
+    """Version 1 had other names for the same, no excluded products, and patterns as the only evidence."""
     fit = dict(manifest["fit"])
     fit["objective_values"] = fit.pop("history")
     renamed = {
         name.replace("history_", INTERACTIONS).replace("purchases_", INTERACTIONS): values
         for name, values in arrays.items()
     }
-    return manifest | {"fit": fit}, renamed | {"excluded_items": np.zeros(len(arrays["item_bias"]), dtype=bool)}
+    renamed["excluded_items"] = np.zeros(len(arrays["item_bias"]), dtype=bool)
+    for name, side in (("links", "item"), ("peers", "user")):
+        n = len(arrays[f"{side}_bias"])
+        renamed |= {f"{name}_{part}": getattr(sp.csr_array((n, n), dtype=np.float32), part) for part in CSR_PARTS}
+    return manifest | {"fit": fit, "evidence": {}}, renamed
 
 
 def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] | Streamed]:
@@ -225,8 +234,9 @@ def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] |
         "item_bias": model.item_bias,
         "excluded_items": model.excluded_items,
     }
-    for side, factors in (("user", model.user_factors), ("item", model.item_factors)):
-        arrays |= {f"{side}_{part}": getattr(factors, part) for part in CSR_PARTS}
+    tables = {"user": model.user_factors, "item": model.item_factors, "links": model.links, "peers": model.peers}
+    for name, table in tables.items():
+        arrays |= {f"{name}_{part}": getattr(table, part) for part in CSR_PARTS}
     return arrays | {f"{INTERACTIONS}{name}": values for name, values in model.interactions.arrays().items()}
 
 
@@ -237,26 +247,31 @@ def _to_model(
     if not fit["objective_values"]:
         raise ValueError("no objective value is there")
     sides = {"user": interactions.n_users, "item": interactions.n_items}
-    factors = {
-        side: sp.csr_array(tuple(arrays[f"{side}_{part}"] for part in CSR_PARTS), shape=(n, config.n_coclusters))
-        for side, n in sides.items()
+    shapes = {side: (n, config.n_coclusters) for side, n in sides.items()}
+    shapes |= {"links": (sides["item"],) * 2, "peers": (sides["user"],) * 2}
+    tables = {
+        name: sp.csr_array(tuple(arrays[f"{name}_{part}"] for part in CSR_PARTS), shape=shape)
+        for name, shape in shapes.items()
     }
-    for memberships in factors.values():
-        memberships.check_format(full_check=True)
+    for table in tables.values():
+        table.check_format(full_check=True)
     for name, n in (("user_bias", sides["user"]), ("item_bias", sides["item"]), ("excluded_items", sides["item"])):
         if arrays[name].shape != (n,):
             raise ValueError(f"{name} of shape {arrays[name].shape} where {(n,)} belongs")
     return SavedModel(
         config=config,
         min_value=manifest["min_value"],
-        user_factors=factors["user"],
-        item_factors=factors["item"],
+        user_factors=tables["user"],
+        item_factors=tables["item"],
         user_bias=arrays["user_bias"],
         item_bias=arrays["item_bias"],
         bias=fit["bias"],
         objective_values=fit["objective_values"],
         converged=fit["converged"],
         excluded_items=arrays["excluded_items"].astype(np.bool_),
+        evidence=EvidenceConfig(**manifest["evidence"]),
+        links=tables["links"],
+        peers=tables["peers"],
         calibration=manifest.get("calibration"),
         interactions=interactions,
     )

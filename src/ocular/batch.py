@@ -11,11 +11,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Labels
+from ocular.explain.reasons import LINKS, PATTERN, PEERS
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 from ocular.scoring import Scorer
 
 MAX_OWNED = 3  # purchases that a reason names
+NONE, BY_LINKS, BY_PEERS = -1, -2, -3  # in place of a co-cluster's number
 CLIENTS_AT_ONCE = 10_000  # memory goes with these × products that a block recommends
 
 
@@ -23,7 +25,7 @@ class Clients(NamedTuple):
     """Some clients of a model."""
 
     labels: Labels
-    factors: sp.csr_array
+    rows: sp.csr_array  # their evidence, as `ocular.evidence` has it
     bias: NDArray[np.float32]
     owned: Adjacency
 
@@ -31,8 +33,8 @@ class Clients(NamedTuple):
     def of(cls, model: OCuLaR, first: int, last: int) -> Clients:
         """Return the clients from row `first` to before row `last`."""
         data, rows = model.interactions_, np.arange(first, last)
-        factors = model.user_factors_[first:last]
-        return cls(data.user_labels[first:last], factors, model.user_bias_[first:last], data.by_user.take(rows))
+        evidence = model.evidence().rows_of(rows)
+        return cls(data.user_labels[first:last], evidence, model.user_bias_[first:last], data.by_user.take(rows))
 
 
 class Batch:
@@ -44,7 +46,11 @@ class Batch:
         self._scorer: Scorer = model.scorer(n_threads=1)
         self._allowed = ~model.excluded_items_ if allowed is None else allowed & ~model.excluded_items_
         self._base = model.config_.background + model.bias_
-        self._items, self._members = model.item_factors_, sp.csr_array(model.members().items)
+        evidence = model.evidence()
+        self._items, self._members = evidence.item_rows, sp.csr_array(model.members().items)
+        # columns of the rows: co-clusters, then the client's products (links), then other clients (peers)
+        self._n_patterns = model.item_factors_.shape[1]
+        self._n_links = data.n_items if evidence.config.links else 0
         self._labels = pl.Series(data.item_labels.tolist())
         self._names = pl.Series([str(data.item_name(item)) for item in range(data.n_items)], dtype=pl.String)
         self._patterns = {pattern.index: pattern.label for pattern in model.coclusters()}
@@ -55,12 +61,13 @@ class Batch:
         """
         Return a row for each product, best first.
 
-        client, rank, product, confidence, hit_rate where the model is calibrated; price (typical, per unit), quantity
-        (of a typical order) and expected value; and of the co-cluster that adds most its number (pattern), its label,
-        its share of the affinity and what the client has of it (because). The last four are null where no co-cluster
-        holds both, price and value where no typical price is known.
+        client, rank, product, confidence, hit_rate where the model is calibrated; chance to buy, typical price of a
+        unit, typical quantity of an order and expected value; and of the reason that adds most its kind ("pattern",
+        "links" or "peers"), the co-cluster's number (pattern) and label, its share of the affinity and the client's
+        purchases behind it (because). These are null where there is no reason, pattern and label where it is another
+        kind, price and value where no typical price is known.
         """
-        ids, affinity = self._scorer.top(clients.factors, clients.owned, min(n, len(self._labels)), self._allowed)
+        ids, affinity = self._scorer.top(clients.rows, clients.owned, min(n, len(self._labels)), self._allowed)
         rows, ranks = np.nonzero(ids >= 0)
         items = ids[rows, ranks]
         # z itself, not recovered from a confidence, which is 1 from z ≈ 17 on in float32
@@ -74,16 +81,19 @@ class Batch:
         }
         if self._calibration is not None:
             columns["hit_rate"] = pl.Series(self._calibration.known(confidence), nan_to_null=True).round(4)
-        columns["price"] = pl.Series(self._values.prices[items], nan_to_null=True)
-        columns["quantity"] = self._values.quantities[items]
+        columns["chance"] = pl.Series(self._values.chances(confidence)).round(4)
+        columns["typical_price"] = pl.Series(self._values.prices[items], nan_to_null=True)
+        columns["typical_quantity"] = self._values.quantities[items]
         columns["value"] = pl.Series(self._values.values(items, confidence), nan_to_null=True).round(2)
         reasons = self._strongest_reasons(clients, ids)
-        pattern, contribution, owned = reasons[0][rows, ranks], reasons[1][rows, ranks], reasons[2][rows, ranks]
-        unknown = pl.Series(pattern < 0)
-        labels = [self._patterns.get(c, f"pattern {c}") for c in pattern.tolist()]
+        best, contribution, owned = reasons[0][rows, ranks], reasons[1][rows, ranks], reasons[2][rows, ranks]
+        unknown, no_pattern = pl.Series(best == NONE), pl.Series(best < 0)
+        labels = [self._patterns.get(c, f"pattern {c}") for c in best.tolist()]
+        kinds = pl.Series(np.where(best >= 0, PATTERN, np.where(best == BY_LINKS, LINKS, PEERS)))
         return pl.DataFrame(columns).with_columns(
-            pattern=pl.Series(pattern).set(unknown, None),
-            pattern_label=pl.Series(labels, dtype=pl.String).set(unknown, None),
+            kind=kinds.set(unknown, None),
+            pattern=pl.Series(best).set(no_pattern, None),
+            pattern_label=pl.Series(labels, dtype=pl.String).set(no_pattern, None),
             share=pl.Series(contribution / z).round(4).set(unknown, None),
             because=self._joined_names(owned),
         )
@@ -99,15 +109,16 @@ class Batch:
     def _strongest_reasons(
         self, clients: Clients, ids: NDArray[np.int32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
-        """Return of each pair the co-cluster that adds most, what it adds, and the client's purchases in it."""
-        pattern, contribution = np.full(ids.shape, -1, dtype=np.int32), np.zeros(ids.shape)
+        """Return of each pair the co-cluster (or kind) that adds most, what it adds, and the client's purchases."""
+        best, contribution = np.full(ids.shape, NONE, dtype=np.int32), np.zeros(ids.shape)
         because = np.full((*ids.shape, MAX_OWNED), -1, dtype=np.int32)
-        sides = [(s.indptr.astype(np.int64), s.indices, s.data) for s in (clients.factors, self._items, self._members)]
+        sides = [(s.indptr.astype(np.int64), s.indices, s.data) for s in (clients.rows, self._items, self._members)]
         owned, width = clients.owned, self._items.shape[1]
         _strongest(
-            *sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, width, ids, pattern, contribution, because
-        )
-        return pattern, contribution, because
+            *sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, width, self._n_patterns, self._n_links, ids,
+            best, contribution, because,
+        )  # fmt: skip
+        return best, contribution, because
 
 
 def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = None) -> pl.DataFrame:
@@ -120,22 +131,37 @@ def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = Non
 @njit(nogil=True, cache=True)
 def _strongest(  # type: ignore[no-untyped-def]
     user_ends, user_columns, user_strengths, item_ends, item_columns, item_strengths,
-    member_ends, member_columns, member_strengths, owned_ends, owned, K, ids, best, contribution, because,
+    member_ends, member_columns, member_strengths, owned_ends, owned, width, K, n_links, ids, best, contribution,
+    because,
 ):  # fmt: skip
-    """Find for each pair the co-cluster that adds most, what it adds, and the client's strongest purchases in it."""
-    f = np.zeros(K, np.float32)
+    """Find for each pair the co-cluster (or links, peers) that adds most, what it adds, and the purchases behind it."""
+    x = np.zeros(width, np.float32)
     strength = np.empty(because.shape[2], np.float32)
+    linked = np.empty(because.shape[2], np.int32)
     for r in range(ids.shape[0]):
         for a in range(user_ends[r], user_ends[r + 1]):
-            f[user_columns[a]] = user_strengths[a]
+            x[user_columns[a]] = user_strengths[a]
         for n in range(ids.shape[1]):
             i = ids[r, n]
             if i < 0:
                 continue
+            links = peers = 0.0
+            linked[:], strength[:] = -1, 0.0
             for a in range(item_ends[i], item_ends[i + 1]):
-                added = np.float64(f[item_columns[a]]) * np.float64(item_strengths[a])
-                if added > contribution[r, n]:
-                    best[r, n], contribution[r, n] = item_columns[a], added
+                c = item_columns[a]
+                added = np.float64(x[c]) * np.float64(item_strengths[a])
+                if c < K:
+                    if added > contribution[r, n]:
+                        best[r, n], contribution[r, n] = c, added
+                elif c < K + n_links:
+                    links += added
+                    _insert(c - K, added, linked, strength)
+                else:
+                    peers += added
+            if links > contribution[r, n]:
+                best[r, n], contribution[r, n], because[r, n] = BY_LINKS, links, linked
+            if peers > contribution[r, n]:
+                best[r, n], contribution[r, n], because[r, n] = BY_PEERS, peers, -1
             if best[r, n] < 0:
                 continue
             mine = owned[owned_ends[r] : owned_ends[r + 1]]
@@ -143,7 +169,7 @@ def _strongest(  # type: ignore[no-untyped-def]
             if because[r, n, 0] < 0:  # no member: whatever has a trace of it
                 _name_strongest(mine, best[r, n], item_ends, item_columns, item_strengths, because[r, n], strength)
         for a in range(user_ends[r], user_ends[r + 1]):
-            f[user_columns[a]] = 0.0
+            x[user_columns[a]] = 0.0
 
 
 @njit(nogil=True, cache=True)
@@ -152,9 +178,17 @@ def _name_strongest(items, c, ends, columns, strengths, names, strength):  # typ
     strength[:] = 0.0
     for i in items:
         for a in range(ends[i], ends[i + 1]):
-            if columns[a] == c and strengths[a] > strength[-1]:
-                at = len(names) - 1
-                while at > 0 and strengths[a] > strength[at - 1]:
-                    strength[at], names[at] = strength[at - 1], names[at - 1]
-                    at -= 1
-                strength[at], names[at] = strengths[a], i
+            if columns[a] == c:
+                _insert(i, strengths[a], names, strength)
+
+
+@njit(nogil=True, cache=True)
+def _insert(name, value, names, values):  # type: ignore[no-untyped-def]
+    """Keep a name if its value is among the largest, which are in order."""
+    if value <= values[-1]:
+        return
+    at = len(names) - 1
+    while at > 0 and value > values[at - 1]:
+        values[at], names[at] = values[at - 1], names[at - 1]
+        at -= 1
+    values[at], names[at] = value, name

@@ -24,6 +24,7 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
 from ocular.data.selection import Choice, allowed_items
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
+from ocular.evidence import Evidence, EvidenceConfig, fit_new_peers, fit_peers, fit_product_links
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
 from ocular.explain.explainer import Client, Explainer
@@ -51,7 +52,8 @@ from ocular.validation import (
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
 
-DERIVED = ("_scorer", "_user_scorer", "_members", "_coclusters", "_fold")  # cached, and outdated by the next fit
+# cached, and outdated by the next fit
+DERIVED = ("_made_evidence", "_scorer", "_user_scorer", "_members", "_coclusters", "_fold")
 
 
 class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
@@ -60,7 +62,7 @@ class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
 
 class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     """
-    Recommendations from overlapping co-clusters of users and items.
+    Recommendations from overlapping co-clusters of users and items, and links between them.
 
     A user u and an item i have non-negative memberships f_u, f_i in K co-clusters, and u has i with probability
     1 − e^(−z), z = ⟨f_u, f_i⟩ + background. A fit minimises
@@ -69,12 +71,30 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
     by line-searched projected gradient steps, all items then all users in turn; a sweep costs O(positives · K).
 
+    With links or peers, two more kinds of evidence are fitted apart and added with their weights:
+
+        z = s_i (⟨f_u, f_i⟩ + α Σ_{j of u} S_ji + β Σ_{v of i} T_vu) / (1 + α + β) + background
+
+    S_ji ≥ 0 says that who has item j tends to have item i, T_vu ≥ 0 that what user v has, user u has; no positive
+    explains itself. See `ocular.evidence` and `ocular.solver.links`.
+
     Parameters
     ----------
     n_coclusters : int
         K.
     regularization : float
         λ. Larger values give fewer and weaker memberships.
+    links : float
+        α, the weight of links between items; 0 is the paper's model.
+    peers : float
+        β, the weight of links between users.
+    popularity : float
+        The exponent of s_i = (n_i / mean n)^popularity, n_i the number of users with item i: below 0 bestsellers count
+        for less, above 0 for more.
+    link_regularization : float
+        μ, the penalty of links and peers.
+    n_links : int
+        Candidates per item (links) and per user (peers).
     relative : bool
         R-OCuLaR: the positives of a user weigh w_u = unknowns / positives instead of 1. Needs a larger λ.
     bias : bool
@@ -111,6 +131,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         Memberships, (n_users, K) and (n_items, K).
     user_bias_, item_bias_ : arrays; bias_ : float
         Zero unless bias=True.
+    links_, peers_ : scipy CSR arrays, float32
+        S, (n_items, n_items), row j and column i; T, (n_users, n_users), row v and column u. Empty where they weigh 0.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
     objective_, history_, n_iter_, converged_, interrupted_
@@ -138,6 +160,11 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         n_coclusters: int = 100,
         regularization: float = 30.0,
         *,
+        links: float = 0.0,
+        peers: float = 0.0,
+        popularity: float = 0.0,
+        link_regularization: float = 300.0,
+        n_links: int = 500,
         relative: bool = False,
         bias: bool = False,
         background: float = 1e-4,
@@ -155,6 +182,11 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     ) -> None:
         self.n_coclusters = n_coclusters
         self.regularization = regularization
+        self.links = links
+        self.peers = peers
+        self.popularity = popularity
+        self.link_regularization = link_regularization
+        self.n_links = n_links
         self.relative = relative
         self.bias = bias
         self.background = background
@@ -200,7 +232,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         attribute of the products ({"family": "Printing"}). The model learns from all purchases, and keeps and saves
         the choice as `excluded_items_`.
         """
-        config = self.config()
+        config, evidence = self.config(), self.evidence_config()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions, allowed = self._read(X, only, without)
@@ -223,6 +255,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.interactions_ = interactions
         self.min_value_ = self.min_value
         self._finish(result, config)
+        self.evidence_config_ = evidence
+        self.links_ = fit_product_links(interactions, evidence, config)
+        self.peers_ = fit_peers(interactions, evidence, config)
         if allowed is not None:
             self.excluded_items_ = ~allowed
         return self
@@ -243,6 +278,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.interrupted_ = result.interrupted
         self.calibration_: Calibration | None = None
         self._learn(result.state)
+        self._keep_patterns_only()
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
     def _read(
@@ -300,6 +336,10 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             n_threads=self.n_threads,
         )
 
+    def evidence_config(self) -> EvidenceConfig:
+        """Return the weights of the kinds of evidence; raise ConfigError where one makes no sense."""
+        return EvidenceConfig(self.links, self.peers, self.popularity, self.link_regularization, self.n_links)
+
     def _learn(self, state: State) -> None:
         K, bias = self.config_.n_coclusters, self.config_.bias
         self.user_factors_ = sp.csr_array(state.user_factors[:, :K])
@@ -344,17 +384,17 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         rows = None
         if user_items is not None:
             rows = rows_for_ids(ids, self._matrix_rows(user_items), self.interactions_.n_users)
+        has = self.interactions_.by_user.take(ids) if rows is None else rows
         if recalculate_user:
-            users, bias = self._fold.fit(self.device, self.interactions_.by_user.take(ids) if rows is None else rows)
+            users, bias = self._new_rows(has)
         else:
-            users, bias = self.user_factors_[ids], self.user_bias_[ids]
-        owned = None
-        if filter_already_liked_items:
-            owned = self.interactions_.by_user.take(ids) if rows is None else rows
+            factors, bias = self.user_factors_[ids], self.user_bias_[ids]
+            users = self._evidence.user_rows(factors, has, self._peers_of(ids))
+        owned = has if filter_already_liked_items else None
         allowed = allowed_mask(items, filter_items, self.interactions_.n_items, "item")
         if self.excluded_items_.any():
             allowed = ~self.excluded_items_ if allowed is None else allowed & ~self.excluded_items_
-        best, affinity = self._scorer.top(users, owned, N, allowed, find_device(self.device))
+        best, affinity = self._scorer.top(users, owned, N, allowed, self._ranking_device)
         scores = -np.expm1(-(affinity + (bias[:, None] + self._base)))
         return (best[0], scores[0]) if np.ndim(userid) == 0 else (best, scores)
 
@@ -382,20 +422,27 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             raise DataError(f"expected a product that may be recommended, got {name!r}, which the fit excluded")
         owned = self.interactions_.by_item.take(ids) if filter_already_liked_items else None
         allowed = allowed_mask(users, filter_users, self.interactions_.n_users, "user")
-        best, affinity = self._user_scorer.top(self.item_factors_[ids], owned, N, allowed, find_device(self.device))
+        rows = self._evidence.item_rows[ids]
+        best, affinity = self._user_scorer.top(rows, owned, N, allowed, self._ranking_device)
         scores = -np.expm1(-(affinity + (self.item_bias_[ids].astype(np.float32)[:, None] + self._base)))
         return (best[0], scores[0]) if np.ndim(itemid) == 0 else (best, scores)
+
+    def evidence(self) -> Evidence:
+        """Return what z is made of, as sparse rows of users and items."""
+        check_is_fitted(self)
+        return self._evidence
 
     def scorer(self, n_threads: int) -> Scorer:
         """Return what ranks the items for membership rows, here or elsewhere."""
         popularity = self.interactions_.by_item.degrees
-        return Scorer(self.item_factors_, self.item_bias_.astype(np.float32), popularity, n_threads)
+        return Scorer(self._evidence.item_rows, self.item_bias_.astype(np.float32), popularity, n_threads)
 
     def affinity(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
         """Return z of pairs; the arguments broadcast: affinity(users[:, None], items) is a table."""
         check_is_fitted(self)
         u, i = np.broadcast_arrays(self._user_ids(users), self._item_ids(items))
-        left, right = self.user_factors_[u.ravel()], self.item_factors_[i.ravel()]
+        users_once, place = np.unique(u.ravel(), return_inverse=True)
+        left, right = self._evidence.rows_of(users_once)[place], self._evidence.item_rows[i.ravel()]
         shared = np.asarray(left.multiply(right).sum(axis=1, dtype=np.float64)).reshape(u.shape)
         z: NDArray[np.float64] = shared + self.user_bias_[u] + self.item_bias_[i] + self._base
         return z if np.ndim(users) or np.ndim(items) else z.reshape(())[()]
@@ -495,9 +542,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
     def explainer(self) -> Explainer:
         """Return what explains recommendations of the model as it is now."""
-        factors = self.user_factors_, self.item_factors_, self.item_bias_
-        background = self.config_.background
-        return Explainer(*factors, self.bias_, background, self._members, self.interactions_, self.calibration_)
+        base = self.item_bias_, self.bias_, self.config_.background
+        return Explainer(self._evidence, *base, self._members, self.interactions_, self.calibration_)
 
     def _client(self, user: int | None, user_items: Any) -> Client:
         u = None if user is None else check_id(user, self.interactions_.n_users, "user")
@@ -506,10 +552,11 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             if len(rows) != 1:
                 raise DataError(f"expected user_items with one row, got {len(rows)}")
             factors, bias = self._fold.fit(self.device, rows)
-            return Client(u, rows[0], factors, float(bias[0]), is_supposed=True)
+            return Client(u, rows[0], factors, float(bias[0]), self._new_peers(rows), is_supposed=True)
         if u is None:
             raise DataError("expected a user of the model, or user_items to explain by")
-        return Client(u, self.interactions_.by_user[u], self.user_factors_[[u]], float(self.user_bias_[u]))
+        owned, factors, peers = self.interactions_.by_user[u], self.user_factors_[[u]], self._peers_of(np.array([u]))
+        return Client(u, owned, factors, float(self.user_bias_[u]), peers)
 
     def coclusters(self, probability: float | None = None) -> CoClusters:
         """Return the co-clusters with the members that `members(probability)` finds, each with a label and numbers."""
@@ -561,6 +608,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             objective_values=self.history_,
             converged=self.converged_,
             excluded_items=self.excluded_items_,
+            evidence=self.evidence_config_,
+            links=self.links_,
+            peers=self.peers_,
             calibration=None if self.calibration_ is None else self.calibration_.to_dict(),
             interactions=self._saved_interactions(),
         )
@@ -605,6 +655,39 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         user_base = self.user_bias_.astype(np.float64) + self._base
         return list_coclusters(members, *factors, user_base, self.item_bias_.astype(np.float64), self.interactions_)
 
+    @property
+    def _evidence(self) -> Evidence:
+        """The evidence, made anew where one of its parts is another one."""
+        made: Evidence | None = self.__dict__.get("_made_evidence")
+        parts = self.evidence_config_, self.user_factors_, self.item_factors_, self.links_, self.peers_
+        if made is None or any(mine is not its for mine, its in zip(parts, made.parts, strict=True)):
+            made = self.__dict__["_made_evidence"] = Evidence(*parts, self.interactions_)
+        return made
+
+    def _keep_patterns_only(self) -> None:
+        """Keep no links and no peers, as in the paper."""
+        self.evidence_config_ = EvidenceConfig()
+        n_users, n_items = self.user_factors_.shape[0], self.item_factors_.shape[0]
+        self.links_ = sp.csr_array((n_items, n_items), dtype=np.float32)
+        self.peers_ = sp.csr_array((n_users, n_users), dtype=np.float32)
+
+    def _peers_of(self, users: NDArray[np.int64]) -> sp.csr_array | None:
+        return self.peers_[:, users] if self.evidence_config_.peers else None
+
+    def _new_peers(self, rows: Adjacency) -> sp.csr_array:
+        return fit_new_peers(rows, self.interactions_, self.evidence_config_, self.config_)
+
+    def _new_rows(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """Return the evidence and the biases of users who are not in the model, from what they own."""
+        factors, bias = self._fold.fit(self.device, rows)
+        return self._evidence.user_rows(factors, rows, self._new_peers(rows)), bias
+
+    @property
+    def _ranking_device(self) -> str:
+        """Links and peers have thousands of columns, which the CPU's sparse ranking is made for."""
+        config = self.evidence_config_
+        return "cpu" if config.links or config.peers else find_device(self.device)
+
     @cached_property
     def _scorer(self) -> Scorer:
         return self.scorer(self.config_.threads)
@@ -613,7 +696,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def _user_scorer(self) -> Scorer:
         """The other way round: ranks the users for rows of items."""
         purchases = self.interactions_.by_user.degrees
-        return Scorer(self.user_factors_, self.user_bias_.astype(np.float32), purchases, self.config_.threads)
+        rows = self._evidence.rows_of(np.arange(self.user_factors_.shape[0]))
+        return Scorer(rows, self.user_bias_.astype(np.float32), purchases, self.config_.threads)
 
     @cached_property
     def _fold(self) -> FoldIn:
@@ -632,9 +716,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         return owned_rows(user_items, self.interactions_.n_items, self.min_value_)
 
 
-def parameters_of(config: FitConfig) -> dict[str, Any]:
-    """Return the parameters of an OCuLaR with this configuration; a start that was given is not known any more."""
-    parameters = asdict(config) | {"random_state": config.seed}
+def parameters_of(config: FitConfig, evidence: EvidenceConfig) -> dict[str, Any]:
+    """Return the parameters of an OCuLaR with these configurations; a start that was given is not known any more."""
+    parameters = asdict(config) | asdict(evidence) | {"random_state": config.seed}
     if config.init.startswith(GIVEN):
         parameters["init"] = "auto"
     return {name: parameters[name] for name in OCuLaR().get_params() if name in parameters}
@@ -647,7 +731,7 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
         calibration = None if saved.calibration is None else Calibration.from_dict(dict(saved.calibration))
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path} is not a whole model ({error}); fit and save it again") from error
-    model = OCuLaR(**parameters_of(saved.config), min_value=saved.min_value)
+    model = OCuLaR(**parameters_of(saved.config, saved.evidence), min_value=saved.min_value)
     model.config_, model.min_value_, model.interactions_ = saved.config, saved.min_value, saved.interactions
     model.n_features_in_ = saved.interactions.n_items
     model.user_factors_, model.item_factors_ = saved.user_factors, saved.item_factors
@@ -655,4 +739,5 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
     model.history_, model.converged_, model.interrupted_ = saved.objective_values, saved.converged, False
     model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
     model.excluded_items_, model.calibration_ = saved.excluded_items, calibration
+    model.evidence_config_, model.links_, model.peers_ = saved.evidence, saved.links, saved.peers
     return model

@@ -13,6 +13,7 @@ from support import all_pairs, parameters_of_model
 
 from ocular import Interactions, OCuLaR
 from ocular.errors import DataError
+from ocular.evidence import Evidence, EvidenceConfig
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import find_members
 from ocular.explain.reasons import Explanation, Reason, Reasons, memberships
@@ -78,14 +79,20 @@ def test_evidence_are_purchases_of_members(which: str, request: pytest.FixtureRe
     assert named > 100
 
 
+def reasons(users: sp.csr_array, items: sp.csr_array, data: Interactions, user: int | None = 0) -> Reasons:
+    """Reasons for client 0, from patterns only; None: the same purchases of a client who is not in the model."""
+    links, peers = (sp.csr_array((n, n), dtype=np.float32) for n in (data.n_items, data.n_users))
+    evidence = Evidence(EvidenceConfig(), users, items, links, peers, data)
+    return Reasons(memberships(users, 0), data.by_user[0], evidence, find_members(users, items), data, user)
+
+
 def test_reasons_and_counts_by_hand() -> None:
     # one co-cluster; −log 0.8 = 0.223 over a typical 0.88 and 0.76: members need 0.29 and 0.25
     # client 3 is no member, client 4 has a trace
     users = sp.csr_array(np.array([[1.0], [0.9], [0.8], [0.0], [0.1]], dtype=np.float32))
     items = sp.csr_array(np.array([[1.0], [0.7], [0.5], [0.1]], dtype=np.float32))
     history = Interactions.from_pairs([0, 0, 0, 1, 1, 2, 2, 3, 4, 4], [0, 1, 3, 0, 2, 0, 1, 2, 2, 3])
-    members = find_members(users, items)
-    (reason,), related = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(2)
+    (reason,), related = reasons(users, items, history).find(2)
     assert reason.contribution == pytest.approx(0.5)
     assert reason.owned_items == [0, 1]  # 3 is bought, but no member
     assert reason.similar_users == [1]  # 3 bought it without belonging, 4 belongs only a little
@@ -95,7 +102,7 @@ def test_reasons_and_counts_by_hand() -> None:
     assert reason.kind == "pattern"
     assert related.tolist() == [0, pytest.approx(0.5 * 0.9), 0, 0, 0]
     # the same purchases of a client who is not in the model: 0 is one of the group now
-    (new,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history).find(1)
+    (new,), _ = reasons(users, items, history, None).find(1)
     assert (new.owned_items, new.similar_users, new.group) == ([0], [0, 2], 3)
     assert new.base_rate == 2 / 5  # nobody is left out
 
@@ -105,8 +112,7 @@ def test_similar_clients_have_some_of_the_purchases_named() -> None:
     users = sp.csr_array(np.array([[1.0], [1.0], [0.9], [1.0]], dtype=np.float32))
     items = sp.csr_array(np.ones((4, 1), dtype=np.float32))
     history = Interactions.from_pairs([0, 0, 1, 1, 2, 2, 2, 3, 3], [0, 1, 0, 3, 0, 1, 3, 2, 3])
-    members = find_members(users, items)
-    (reason,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(3)
+    (reason,), _ = reasons(users, items, history).find(3)
     assert reason.similar_users == [2, 1]
     assert reason.group == 2
 
@@ -116,8 +122,7 @@ def test_a_group_is_not_only_its_buyers() -> None:
     users = sp.csr_array(np.array([[1.0], [1.0], [1.0], [0.1], [0.1]], dtype=np.float32))
     items = sp.csr_array(np.array([[1.0], [0.5]], dtype=np.float32))
     history = Interactions.from_pairs([0, 1, 2, 3, 3, 4], [0, 0, 0, 0, 1, 0])
-    members = find_members(users, items)
-    (reason,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(1)
+    (reason,), _ = reasons(users, items, history).find(1)
     assert reason.similar_users == [3]
     assert reason.group == 4  # "1 of the 1 clients in this group" would be a lie
 
@@ -129,8 +134,7 @@ def test_similar_clients_are_of_similar_size() -> None:
     history = Interactions.from_pairs([0, 0, 0, *big, 2, 2, 2, 3, 3], [0, 1, 2, *rest, 0, 1, 3, 0, 3], (4, 24))
     users = sp.csr_array(np.ones((4, 1), dtype=np.float32))
     items = sp.csr_array(np.ones((24, 1), dtype=np.float32))
-    members = find_members(users, items)
-    (reason,), _ = Reasons(memberships(users, 0), history.by_user[0], (users, items), members, history, 0).find(3)
+    (reason,), _ = reasons(users, items, history).find(3)
     assert reason.similar_users == [2, 1, 3]
 
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 @interactions_options
 @parameter_option("--coclusters", type=int, metavar="K", help="Number of co-clusters.")
 @parameter_option("--regularization", type=float, metavar="λ", help="Larger: fewer and weaker memberships.")
+@parameter_option("--links", type=float, metavar="α", help="Weight of links between products beside the patterns.")
+@parameter_option("--peers", type=float, metavar="β", help="Weight of links between clients beside the patterns.")
+@parameter_option("--popularity", type=float, metavar="P", help="Below 0 bestsellers count for less, above 0 for more.")
+@parameter_option("--link-regularization", type=float, metavar="μ", help="Penalty of links and peers.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
 @parameter_option("--max-iter", type=int, metavar="N", help="Maximum number of sweeps.")

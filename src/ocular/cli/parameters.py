@@ -13,6 +13,10 @@ import click
 FIT_PARAMETERS = {  # option -> parameter of OCuLaR
     "coclusters": "n_coclusters",
     "regularization": "regularization",
+    "links": "links",
+    "peers": "peers",
+    "popularity": "popularity",
+    "link_regularization": "link_regularization",
     "relative": "relative",
     "bias": "bias",
     "max_iter": "max_iter",

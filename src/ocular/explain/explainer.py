@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
+from ocular.evidence import Evidence
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import Members
 from ocular.explain.price import estimate_price
@@ -23,6 +24,7 @@ class Client(NamedTuple):
     items: NDArray[np.int32]  # what they have
     factors: sp.csr_array  # (1, K)
     bias: float
+    peers: sp.csr_array | None = None  # (n_users, 1)
     is_supposed: bool = False  # `items` are not the purchases of the user
 
 
@@ -30,8 +32,7 @@ class Client(NamedTuple):
 class Explainer:
     """What is needed of a model to explain its recommendations."""
 
-    user_factors: sp.csr_array
-    item_factors: sp.csr_array
+    evidence: Evidence
     item_bias: NDArray[np.float32]
     bias: float  # that all pairs share
     background: float
@@ -41,9 +42,10 @@ class Explainer:
 
     def explain(self, client: Client, items: list[int]) -> list[Explanation]:
         """Return an explanation for each of the items."""
-        factors = self.user_factors, self.item_factors
         strengths = memberships(client.factors, 0)
-        reasons = Reasons(strengths, client.items, factors, self.members, self.interactions, client.user)
+        reasons = Reasons(
+            strengths, client.items, self.evidence, self.members, self.interactions, client.user, client.peers
+        )
         owned, supposed = set(client.items.tolist()), None
         if client.user is not None and client.is_supposed:
             supposed = sorted(owned.difference(self.interactions.by_user[client.user].tolist()))
@@ -55,7 +57,7 @@ class Explainer:
         found, related = reasons.find(item)
         base = client.bias + float(self.item_bias[item]) + self.background + self.bias
         confidence = float(-np.expm1(-base - sum(reason.contribution for reason in found)))
-        calibration = self.calibration if found and not owned else None  # only recommendations were held out
+        calibration = None if owned else self.calibration  # only recommendations were held out
         return Explanation(
             user=client.user,
             item=item,

@@ -1,4 +1,4 @@
-"""Why an item is recommended to a user: the co-clusters that cause it, taken from the model itself."""
+"""Why an item is recommended to a user: the patterns, links and peers that cause it, taken from the model itself."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
+from ocular.evidence import Evidence
 from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.coclusters import Members
@@ -18,32 +19,51 @@ from ocular.explain.counting import count_in_common, jaccard, split_buyers
 from ocular.explain.price import PriceEstimate
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 MAX_REASONS = 3  # that a text shows
 MIN_SHARE = 0.1  # of the affinity that a reason must carry to be shown
 MAX_NAMES = 50  # of each kind that a reason lists as JSON: a group may have thousands
-PATTERN = "pattern"  # the kind of a reason: a co-cluster
+PATTERN, LINKS, PEERS = "pattern", "links", "peers"  # kinds of reasons
+NO_COCLUSTER = -1
+NAMED = 3  # products of links and clients of peers that a reason names
+MAX_PEERS = 10  # most similar clients of whom those with the item are counted
 
 
 @dataclass(frozen=True, repr=False)
 class Reason:
-    """What one co-cluster adds to the affinity of a user and an item, with the clients who bear it out."""
+    """
+    What one co-cluster, the links of a user's items, or their peers add to an affinity, with those who bear it out.
 
-    cocluster: int
-    contribution: float  # f_uc · f_ic
-    owned_items: list[int]  # the user's purchases in this co-cluster, strongest first
+    The group of a pattern are its users with some of the owned items, that of links the users with the first owned
+    item, that of peers the most similar users; this user is in none of them.
+    """
+
+    cocluster: int  # NO_COCLUSTER for links and peers
+    contribution: float  # to z, weighted and scaled as in z
+    owned_items: list[int]  # the user's purchases in this co-cluster or with these links, strongest first
     similar_users: list[int]  # the group's users who bought the item, most alike first
     other_users: list[int] = field(default_factory=list)  # the group's users who did not, most in common first
     base_rate: float = 0.0  # share of all other users who bought the item
     kind: str = PATTERN
+    parts: list[float] = field(default_factory=list)  # of the contribution, by owned item (links) or user (peers)
+    counts: list[tuple[int, int]] = field(default_factory=list)  # links: buyers of the item among owners, and owners
+    in_common: list[int] = field(default_factory=list)  # peers: purchases in common with the first similar users
+    n_peers: int = 0  # peers: how many of the most similar users are counted, `other_users` among them
 
     def __repr__(self) -> str:  # the lists may have thousands of entries
         evidence = f"{len(self.owned_items)} owned items, {len(self.similar_users)} of {self.group} users bought it"
-        return f"Reason({self.kind} {self.cocluster}, contribution {self.contribution:.3g}, {evidence})"
+        name = f"{self.kind} {self.cocluster}" if self.kind == PATTERN else self.kind
+        return f"Reason({name}, contribution {self.contribution:.3g}, {evidence})"
+
+    @property
+    def named_contribution(self) -> float:
+        """The part of the contribution that a text shows: links by the items it names, the others as a whole."""
+        return sum(self.parts[:NAMED]) if self.kind == LINKS else self.contribution
 
     @property
     def group(self) -> int:
-        """The number of users of the co-cluster with some of the owned items, without this user."""
+        """The number of users in the group."""
         return len(self.similar_users) + len(self.other_users)
 
     @property
@@ -68,7 +88,7 @@ class Explanation:
     """
     Why an item has its probability for a user.
 
-    Contributions of the reasons sum to ⟨f_u, f_i⟩; with `base` (biases and background) they give the confidence.
+    Contributions of the reasons sum to z − base, where `base` are biases and background; z gives the confidence.
     """
 
     user: int | None  # None: a client who is not in the model
@@ -102,9 +122,15 @@ class Explanation:
         strong = [n for n, reason in enumerate(distinct) if n == 0 or reason.contribution >= MIN_SHARE * affinity]
         shown = [distinct[n] for n in strong[: max(1, max_reasons)]]
         without_evidence = sum(not (reason.owned_items and reason.similar_users) for reason in self.reasons)
-        hidden = explained - sum(reason.contribution for reason in shown)
+        hidden = explained - sum(reason.named_contribution for reason in shown)
         n_hidden = len(distinct) + without_evidence - len(shown)
         return ReasonSummary(shown, affinity, n_hidden, hidden / affinity, self.base / affinity)
+
+    @property
+    def strongest_reason(self) -> Reason | None:
+        """The first reason that a text shows; None where no reason has evidence."""
+        distinct = self._distinct_reasons()
+        return distinct[0] if distinct else None
 
     def _distinct_reasons(self) -> list[Reason]:
         """Merge co-clusters with the same purchases and the same clients: to a reader they are one reason."""
@@ -112,7 +138,8 @@ class Explanation:
         sizes = Counter((len(reason.owned_items), len(reason.similar_users)) for reason in named)
         groups: dict[object, list[Reason]] = {}
         for reason in named:
-            evidence: object = reason.cocluster  # where no other has as many of both, none has the same ones
+            # where no other has as many of both, none has the same ones
+            evidence: object = reason.kind, reason.cocluster
             if sizes[len(reason.owned_items), len(reason.similar_users)] > 1:
                 evidence = frozenset(reason.owned_items), frozenset(reason.similar_users)
             groups.setdefault(evidence, []).append(reason)
@@ -167,7 +194,7 @@ class Explanation:
         similar = reason.similar_users[:max_names] if show_clients else []
         return {
             "kind": reason.kind,
-            "cocluster": reason.cocluster,
+            "cocluster": None if reason.cocluster == NO_COCLUSTER else reason.cocluster,
             "contribution": reason.contribution,
             "owned_items": [data.item_name(i) for i in reason.owned_items[:max_names]],
             "owned": len(reason.owned_items),
@@ -203,12 +230,15 @@ class Reasons:
         self,
         strengths: dict[int, float],
         owned: NDArray[np.int32],
-        factors: tuple[sp.csr_array, sp.csr_array],
+        evidence: Evidence,
         members: Members,
         interactions: Interactions,
         user: int | None = None,
+        peers: sp.csr_array | None = None,
     ) -> None:
-        self._strengths, (self._user_factors, self._item_factors), self._members = strengths, factors, members
+        self._strengths, self._members, self._evidence = strengths, members, evidence
+        self._user_factors, self._item_factors = evidence.user_factors, evidence.item_factors
+        self._peers = _column(peers) if peers is not None and peers.nnz else None
         self._interactions, self._user = interactions, -1 if user is None else user
         self._owned = np.zeros(interactions.n_items, dtype=bool)
         self._owned[owned] = True
@@ -226,7 +256,8 @@ class Reasons:
         Σ over the reasons of contribution · f_vc.
         """
         f_i, n_users = memberships(self._item_factors, item), self._interactions.n_users
-        product = {c: self._strengths[c] * f_i[c] for c in self._strengths.keys() & f_i.keys()}
+        scale = 1.0 if self._evidence.config.is_patterns_only else float(self._evidence.item_scales[item])
+        product = {c: self._strengths[c] * f_i[c] * scale for c in self._strengths.keys() & f_i.keys()}
         bought = np.zeros(n_users, dtype=bool)
         bought[self._interactions.by_item[item]] = True
         in_model = self._user >= 0
@@ -241,7 +272,63 @@ class Reasons:
                     group.users, group.strengths, group.likeness, bought, product[c], related
                 )
             reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), others.tolist(), base_rate))
+        further = self._links(item, scale, bought, base_rate), self._peers_reason(item, scale, bought, base_rate)
+        for reason in further:
+            if reason is not None:
+                related[reason.similar_users] += reason.contribution * self._jaccard[reason.similar_users]
+                reasons.append(reason)
+        if any(reason is not None for reason in further):
+            reasons.sort(key=lambda reason: -reason.contribution)
         return reasons, related
+
+    def _links(self, item: int, scale: float, bought: Mask, base_rate: float) -> Reason | None:
+        """Return what the user's items add by their links: Σ_j α s_i S_ji."""
+        alpha = self._evidence.config.links
+        if not alpha:
+            return None
+        items, strengths = _column(self._evidence.links_by_item, item)
+        held = self._owned[items]
+        items, parts = items[held], alpha * scale * strengths[held].astype(np.float64)
+        if not len(items):
+            return None
+        order = np.lexsort((items, -parts))
+        items, parts = items[order], parts[order]
+        counts = [self._count(int(j), bought) for j in items[:NAMED]]
+        owners = self._others(self._interactions.by_item[int(items[0])])
+        similar, others = owners[bought[owners]], owners[~bought[owners]]
+        similar = similar[np.argsort(-self._jaccard[similar], kind="stable")]
+        return Reason(
+            NO_COCLUSTER, float(parts.sum()), items.tolist(), similar.tolist(), others.tolist(), base_rate, LINKS,
+            parts.tolist(), counts,
+        )  # fmt: skip
+
+    def _peers_reason(self, item: int, scale: float, bought: Mask, base_rate: float) -> Reason | None:
+        """Return what the user's peers with the item add: Σ_v β s_i T_vu."""
+        if self._peers is None:
+            return None
+        peers, strengths = self._peers
+        having = bought[peers]
+        if not having.any():
+            return None
+        similar, parts = peers[having], self._evidence.config.peers * scale * strengths[having].astype(np.float64)
+        others = peers[:MAX_PEERS][~having[:MAX_PEERS]]
+        owned = np.flatnonzero(self._owned)
+        held = [np.isin(self._interactions.by_user[int(v)], owned) for v in similar[:MAX_PEERS]]
+        shared = np.concatenate([self._interactions.by_user[int(v)][h] for v, h in zip(similar, held, strict=False)])
+        items = np.unique(shared[shared != item])
+        return Reason(
+            NO_COCLUSTER, float(parts.sum()), items.tolist(), similar.tolist(), others.tolist(), base_rate, PEERS,
+            parts.tolist(), in_common=[int(h.sum()) for h in held], n_peers=min(len(peers), MAX_PEERS),
+        )  # fmt: skip
+
+    def _others(self, users: NDArray[np.int32]) -> NDArray[np.int64]:
+        others: NDArray[np.int64] = users[users != self._user].astype(np.int64)
+        return others
+
+    def _count(self, owned_item: int, bought: Mask) -> tuple[int, int]:
+        """Return how many other users have an item and bought the recommended one too, and how many have it."""
+        users = self._others(self._interactions.by_item[owned_item])
+        return int(bought[users].sum()), len(users)
 
     def _group(self, c: int, item: int, *, of_members: bool) -> Group:
         key = c, item if self._owned[item] else -1, of_members  # a purchase is no evidence for itself
@@ -263,6 +350,15 @@ def memberships(factors: sp.csr_array, r: int) -> dict[int, float]:
     """Return the strengths of a row by co-cluster."""
     span = slice(factors.indptr[r], factors.indptr[r + 1])
     return dict(zip(factors.indices[span].tolist(), factors.data[span].tolist(), strict=True))
+
+
+def _column(table: sp.csc_array | sp.csr_array, column: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the rows and values of a column, largest first."""
+    table = table.tocsc()
+    span = slice(table.indptr[column], table.indptr[column + 1])
+    rows, values = table.indices[span].astype(np.int64), table.data[span]
+    order = np.lexsort((rows, -values))
+    return rows[order], values[order]
 
 
 def _strongest(factors: sp.csr_array, c: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -68,10 +68,15 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
     head = f"{product} is recommended to {client} with confidence {confidence}"
     if explanation.owned:
         head = f"{bought}; the model gives that a confidence of {confidence}"
-    points = [
-        f"{f'Moreover, {client}' if n else first} has purchased {_evidence(explanation, reason, show_clients, write)}"
-        for n, reason in enumerate(summary.shown_reasons)
-    ]
+    points = []
+    for n, reason in enumerate(summary.shown_reasons):
+        if reason.kind == "links":
+            points.append(_links(explanation, reason, write))
+        elif reason.kind == "peers":
+            points.append(_peers(explanation, reason, client, show_clients, write))
+        else:
+            subject = f"Moreover, {client}" if n else first
+            points.append(f"{subject} has purchased {_evidence(explanation, reason, show_clients, write)}")
     points += _what_is_not_shown(explanation, summary, first)
     return Rationale(f"{assumption}{head} because:", points, _notes(explanation))
 
@@ -97,6 +102,36 @@ def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, writ
         f"{owned}. Clients with similar purchase history{examples} also bought {product} "
         f"({share}; {percent(reason.base_rate)} of all clients)."
     )
+
+
+def _links(explanation: Explanation, reason: Reason, write: Write) -> str:
+    """Return "Clients who own A often buy X: 46 of 68 (68%; 9% of all clients)."."""
+    data = explanation.interactions
+    names = [write(product_name(data.item_name(item))) for item in reason.owned_items[: len(reason.counts)]]
+    (both, owners), *more = reason.counts
+    product, with_first = write(product_name(explanation.product)), f" with {names[0]}" if more else ""
+    rates = f"{percent(both / max(owners, 1))}; {percent(reason.base_rate)} of all clients"
+    shares = [f"{both:,} of {owners:,}{with_first} ({rates})"]
+    shares += [f"{both:,} of {owners:,} with {name}" for name, (both, owners) in zip(names[1:], more, strict=True)]
+    owned = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    return f"Clients who own {owned} often buy {product}: {', '.join(shares)}."
+
+
+def _peers(explanation: Explanation, reason: Reason, client: str, show_clients: bool, write: Write) -> str:
+    """Return "7 of the 10 clients most similar to Acme own X: Foo (12 products in common), Bar (11)."."""
+    data, product = explanation.interactions, write(product_name(explanation.product))
+    n_owners, n_similar = reason.n_peers - len(reason.other_users), len(reason.similar_users)
+    share = f"{n_owners} of the {reason.n_peers} clients most similar to {client} own {product}"
+    if n_owners == 0 or reason.n_peers == 1:
+        share = f"{n_similar:,} clients similar to {client} own {product}"
+        if n_similar == 1:
+            share = f"A client similar to {client} owns {product}"
+    if not show_clients:
+        return f"{share}."
+    names = [write(client_name(data.user_name(user))) for user in reason.similar_users[:MAX_EXAMPLES]]
+    noun = "product" if reason.in_common[0] == 1 else "products"
+    common = [f"{reason.in_common[0]:,} {noun} in common", *(f"{n:,}" for n in reason.in_common[1:])]
+    return f"{share}: {', '.join(f'{name} ({n})' for name, n in zip(names, common, strict=False))}."
 
 
 def _listed(rows: Sequence[int], name: Callable[[int], Any], noun: str, write: Write) -> str:

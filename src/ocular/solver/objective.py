@@ -192,3 +192,40 @@ def updated_bias(R: Array, p: Parameters, weights: Array, background: float) -> 
     inverse = np.where(R > 0, weights[:, None] / probability(affinities(p, background)), 0.0).sum()
     pairs = (R == 0).sum() + (R * weights[:, None]).sum()
     return float(p.bias * inverse / pairs) if pairs else p.bias  # relative, and everybody has everything
+
+
+@dataclass(frozen=True)
+class LinkProblem:
+    """
+    The links of one target t, a convex function of s ≥ 0 with one entry for each candidate feature j:
+
+        Σ_{e positive} −w_e log(1 − e^(−(background + Σ_j x_ej s_j)))  +  Σ_{e not} Σ_j x_ej s_j  +  μ Σ_j s_j²
+
+    For product links t is a product, e a client and x_ej says whether the client bought product j ≠ t; for peers t is a
+    client, e a product and j another client.
+    """
+
+    positives: Array  # (m, n) x of the positive entities
+    unknown: Array  # (n,) number of the other entities with each feature
+    weights: Array  # (m,)
+    ridge: float
+    background: float
+
+    @classmethod
+    def of(cls, R: Array, target: int, ridge: float, background: float, weights: Array | None = None) -> LinkProblem:
+        """Return the problem of a column of the 0/1 matrix R, entities × targets, all other columns its features."""
+        x = R.copy()
+        x[:, target] = 0.0  # a purchase does not explain itself
+        positive = R[:, target] > 0
+        w = np.ones(len(R)) if weights is None else weights
+        return cls(x[positive], x[~positive].sum(axis=0), w[positive], ridge, background)
+
+    def value(self, s: Array) -> float:
+        z = self.positives @ s + self.background
+        seen = -(self.weights * np.log(probability(z))).sum()
+        return float(seen + self.unknown @ s + self.ridge * s @ s)
+
+    def gradient(self, s: Array) -> Array:
+        z = self.positives @ s + self.background
+        odds = np.exp(-z) / probability(z)
+        return self.unknown - (self.weights * odds) @ self.positives + 2 * self.ridge * s

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import SavedInteractions
 from ocular.data.interactions import Interactions
-from ocular.errors import ConfigError, DataError
+from ocular.errors import ConfigError, DataError, Parameter
 from ocular.model import OCuLaR
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
@@ -75,6 +75,9 @@ def fit_interactions(
     """Do what `fit` does with interactions that are on the executors already, which then release them."""
     if model.device != "cpu":
         raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
+    if not model.evidence_config().is_patterns_only:
+        parts = Parameter("links"), ", ", Parameter("peers"), " and ", Parameter("popularity")
+        raise ConfigError("expected ", *parts, " to be 0 on Spark, got others; fit links on one machine")
     if interactions.nnz == 0:
         n_users, n_items = interactions.shape
         raise DataError(f"expected at least one positive, got none in {n_users} × {n_items}")

@@ -62,8 +62,8 @@ def _packed(clients: Clients) -> bytes:
     text = clients.labels.dtype == object
     np.savez(
         buffer, allow_pickle=False, labels=clients.labels.astype(str) if text else clients.labels,
-        data=clients.factors.data, indices=clients.factors.indices, ends=clients.factors.indptr,
-        width=clients.factors.shape[1], bias=clients.bias, owned_ends=clients.owned.indptr, owned=clients.owned.indices,
+        data=clients.rows.data, indices=clients.rows.indices, ends=clients.rows.indptr,
+        width=clients.rows.shape[1], bias=clients.bias, owned_ends=clients.owned.indptr, owned=clients.owned.indices,
     )  # fmt: skip
     return buffer.getvalue()
 

@@ -31,12 +31,11 @@ class ShownRecommendation(NamedTuple):
 
 def shown_recommendation(served: ServedModel, recommendation: Recommendation) -> ShownRecommendation:
     """Return what to store of a recommendation by the served model."""
-    reasons = recommendation.explanation.reasons
-    if not reasons:
+    reason = recommendation.explanation.strongest_reason
+    if reason is None:
         return ShownRecommendation(served.version, recommendation.confidence, None, "")
-    pattern = reasons[0].cocluster
-    label = served.pattern_label(pattern)[:LABEL]
-    return ShownRecommendation(served.version, recommendation.confidence, pattern, label)
+    pattern, label = served.reason_label(reason)
+    return ShownRecommendation(served.version, recommendation.confidence, pattern, label[:LABEL])
 
 
 def seal_recommendation(key: str, served: ServedModel, recommendation: Recommendation) -> str:

@@ -22,8 +22,11 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
+from ocular.explain.reasons import LINKS, PATTERN, PEERS, Reason
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
+
+REASON_LABELS = {LINKS: "Products they own", PEERS: "Similar clients"}
 
 _log = logging.getLogger("ocular.web")
 
@@ -55,6 +58,12 @@ class ServedModel:
     def pattern_label(self, number: int) -> str:
         """Return the name of a pattern; some are too small for one."""
         return self.patterns[number].label if number in self.patterns else f"pattern {number}"
+
+    def reason_label(self, reason: Reason) -> tuple[int | None, str]:
+        """Return the pattern of a reason, None for the other kinds, and what it is called."""
+        if reason.kind != PATTERN:
+            return None, REASON_LABELS[reason.kind]
+        return reason.cocluster, self.pattern_label(reason.cocluster)
 
     def knows(self, client: str, product: str) -> bool:
         """Return whether the model has both labels."""

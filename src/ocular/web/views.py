@@ -44,7 +44,8 @@ class Matrix:
 class ReasonView:
     """A reason for a recommendation, with its evidence."""
 
-    pattern: int
+    kind: str  # "pattern", "links" or "peers"
+    pattern: int | None  # None for the other kinds
     label: str
     share: float  # of the affinity
     owned_products: list[str]  # the first of them
@@ -141,9 +142,11 @@ def _view_reason(
     interactions, max_names = explanation.interactions, MAX_NAMES if evidence else MAX_NAMES_IN_SENTENCE
     similar = np.array(reason.similar_users, dtype=np.int64)
     named = similar[readable[similar]]
+    pattern, label = served.reason_label(reason)
     return ReasonView(
-        pattern=reason.cocluster,
-        label=served.pattern_label(reason.cocluster),
+        kind=reason.kind,
+        pattern=pattern,
+        label=label,
         share=reason.contribution / affinity,
         owned_products=[product_name(interactions.item_name(i)) for i in reason.owned_items[:max_names]],
         n_owned_products=len(reason.owned_items),

@@ -1,0 +1,87 @@
+"""
+Links: which features of an entity tend to come with a target, one convex problem for each target.
+
+Product links are the case of products (targets) over clients (entities) described by their other purchases (features);
+peers are clients over products described by their other buyers. `objective.LinkProblem` is the definition. A positive
+pair never explains itself, and the answer does not depend on a seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency
+from ocular.solver import link_kernels
+from ocular.solver.pool import CHUNKS_PER_THREAD, RowPool
+
+RELAXATION = 1.8  # of an EM step, as a power of its ratio
+MAX_ROWS = 16_384  # positives of a target that are fitted; of more, an even sample
+MAX_FEATURES = 20_000  # of an entity that are counted as candidates; of more, an even sample
+MAX_CHUNK = 256  # targets, so that the room for their links stays small
+
+
+@dataclass(frozen=True)
+class LinkConfig:
+    """Parameters of the links."""
+
+    regularization: float = 300.0  # μ
+    n_links: int = 500  # candidates per target
+    background: float = 1e-4
+    max_iter: int = 50
+    tol: float = 1e-3  # relative decrease of a target's objective at which it stops; rankings change no more below it
+    n_threads: int = 1
+
+
+def fit_links(
+    targets: Adjacency,
+    entities: Adjacency,
+    config: LinkConfig,
+    *,
+    n_features: int,
+    weights: NDArray[np.float32] | None = None,
+    skip_itself: bool = True,
+) -> sp.csr_array:
+    """
+    Return the links, (n_features, n_targets), row j and column t, as float32.
+
+    `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
+    are those of the positives of each entity. `skip_itself` is for features that are the targets themselves.
+    """
+    n_targets = len(targets)
+    totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
+    weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
+    sizes = np.zeros(n_targets, dtype=np.int64)
+    parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
+
+    def fit(first: int, last: int) -> None:
+        room = last - first, min(config.n_links, n_features)
+        columns, strengths = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        link_kernels.fit_targets(
+            targets.indptr, targets.indices, entities.indptr, entities.indices, totals, weights, skip_itself, room[1],
+            config.regularization, config.background, RELAXATION, config.max_iter, config.tol, MAX_ROWS, MAX_FEATURES,
+            np.float32(config.background), columns, strengths, sizes, first, last,
+        )  # fmt: skip
+        linked = np.arange(room[1]) < sizes[first:last, None]
+        parts[first] = columns[linked], strengths[linked]
+
+    with RowPool(config.n_threads) as pool:
+        pool.run_chunks(fit, pairwise(_cut(targets, entities, config.n_threads)))
+    columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    links = sp.csc_array((strengths, columns, ends), shape=(n_features, n_targets)).tocsr()
+    links.sort_indices()
+    return links
+
+
+def _cut(targets: Adjacency, entities: Adjacency, n_threads: int) -> list[int]:
+    """Return the bounds of chunks of targets of about equal work, at most MAX_CHUNK each."""
+    work = np.concatenate([[0], np.cumsum(entities.degrees[targets.indices] + 1)])[targets.indptr]
+    work = work + np.arange(len(work))
+    shares = np.linspace(0, work[-1], n_threads * CHUNKS_PER_THREAD + 1)
+    bounds = np.concatenate([np.searchsorted(work, shares), np.arange(0, len(targets), MAX_CHUNK), [len(targets)]])
+    return [int(bound) for bound in np.unique(np.minimum(bounds, len(targets)))]
