@@ -96,7 +96,7 @@ def test_without_tuning_the_first_setting_is_taken(market: Interactions) -> None
 def test_a_backtest_asks_for_what_came_after() -> None:
     rng = np.random.default_rng(0)
     base = planted(80, 30, 3, overlap=0.2, density=0.8, random_state=1).interactions
-    days = np.datetime64("2024-01-01") + rng.integers(0, 100, base.nnz)
+    days = np.datetime64("2024-01-01") + rng.integers(0, 100, base.nnz).astype("timedelta64[D]")
     interactions = Interactions.from_pairs(base.pair_users, base.by_user.indices, base.shape, time=days)
     found = backtest(interactions, "2024-03-01", [Method("ocular", [SMALL])], M=5)
     train, test = time_split(interactions, "2024-03-01")
@@ -113,14 +113,14 @@ def seasonal() -> Interactions:
     rng = np.random.default_rng(3)
     spring = planted(120, 40, 4, overlap=0.1, density=0.6, random_state=2).interactions
     purchases = [
-        (user, item, np.datetime64("2024-01-01") + int(rng.integers(0, 150)))
+        (user, item, np.datetime64("2024-01-01") + np.timedelta64(int(rng.integers(0, 150)), "D"))
         for user, item in zip(spring.pair_users.tolist(), spring.by_user.indices.tolist(), strict=True)
     ]
     for user in range(120):
         bestsellers = 40 + rng.choice(12, 8, replace=False)
         months = ["2024-01-01"] * 4 + ["2024-06-01"] * 2 + ["2024-07-01"] * 2
         purchases += [
-            (user, item, np.datetime64(month) + int(rng.integers(0, 28)))
+            (user, item, np.datetime64(month) + np.timedelta64(int(rng.integers(0, 28)), "D"))
             for item, month in zip(bestsellers.tolist(), months, strict=True)
         ]
     users, items, days = zip(*purchases, strict=True)
@@ -160,7 +160,7 @@ def test_tuning_by_time_chooses_what_the_test_rewards() -> None:
 
 
 def test_the_validation_period_is_as_long_as_the_test() -> None:
-    days = np.datetime64("2024-01-01") + np.arange(100)
+    days = np.datetime64("2024-01-01") + np.arange(100).astype("timedelta64[D]")
     daily = Interactions.from_pairs(np.arange(100) % 10, np.arange(100) // 10, (10, 10), time=days)
     for date, first in (
         ("2024-03-11", "2024-02-11"),  # 30 days of test: the 30 days before (29 between the first and the last)
