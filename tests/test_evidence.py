@@ -134,9 +134,11 @@ def test_all_at_once_names_the_strongest_reason(model: OCuLaR) -> None:
     assert {"pattern", "links"} <= set(table["kind"])
 
 
-def test_hit_rates_are_those_of_all_evidence(model: OCuLaR) -> None:
-    calibration = model.calibrate(per_client=10)
-    assert calibration.hits.sum() > 0
+def test_hit_rates_are_those_of_all_evidence(market: Interactions) -> None:
+    """The second fit has the weights too: without them its hit rates would be those of the patterns."""
+    patterns, everything = (fit(market, **weights).calibrate(per_client=10) for weights in ({}, WEIGHTS))
+    assert everything.hits.sum() > 0
+    assert everything.to_dict() != patterns.to_dict()
 
 
 def test_links_and_peers_in_words() -> None:
