@@ -14,6 +14,8 @@ from numba import njit
 ROOM = 32  # columns are padded to a multiple of this, so that vector loops have no scalar tail
 ZERO, ONE = np.float32(0), np.float32(1)
 MEAN_AFFINITY = 0.5  # of the positives at the start
+SCAN = 8  # where more than this part of all features are seen, all are gone through
+SHIFT = 18  # of a float32, so that its sign, exponent and 5 bits are left
 
 # reassociation lets sums become vector code; a target is always summed in the same order, whatever thread it runs in
 compiled = njit(nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, cache=True, error_model="numpy")
@@ -35,10 +37,9 @@ def fit_targets(
     every n-th of them, and of an entity with more than `max_features` features every n-th is counted as a candidate.
     """
     n_features = len(totals)
-    seen = np.zeros(n_features, np.float32)  # weight of the positives that have the feature
-    count = np.zeros(n_features, np.float32)  # their number
+    count = np.zeros(n_features, np.int32)  # how many of the positives have the feature
     place = np.zeros(n_features, np.int32)  # its column in the table
-    touched = np.empty(n_features, np.int32)
+    touched, norms = np.empty(n_features, np.int32), _norms(totals)
     table = np.zeros((0, 0), np.uint8)
     for t in range(first, last):
         begin, n_positives = target_ends[t], target_ends[t + 1] - target_ends[t]
@@ -49,25 +50,26 @@ def fit_targets(
         n_rows = -(-n_positives // step)
         rows = positives[begin : begin + n_positives : step]
         scale = np.float32(n_positives / n_rows)
-        n_touched = _count(rows, entity_ends, features, weights, scale, max_features, count, seen, touched)
+        n_touched = count_features(rows, entity_ends, features, max_features, count, touched)
         if skip_itself:
-            count[t] = ZERO
+            count[t] = 0
         chosen = columns[t - first]
-        n = _choose(touched[:n_touched], count, totals, n_links, chosen)
+        n = choose(touched[:n_touched], count, norms, n_links, chosen)
         width = (n // ROOM + 1) * ROOM  # column 0 takes every feature that is no candidate
         if table.shape[1] != width or table.shape[0] < n_rows:
             table = np.zeros((n_rows, width), np.uint8)
         else:
             table[:n_rows] = 0
-        s, cost = np.zeros(width, np.float32), np.zeros(width, np.float32)
+        s, cost, shares = np.zeros(width, np.float32), np.zeros(width, np.float32), np.zeros(width, np.float32)
         for k in range(n):
             j = chosen[k]
             place[j] = k + 1
-            cost[k + 1] = max(np.float32(totals[j]) - count[j], ZERO) + seen[j]
+            cost[k + 1] = totals[j]
+            shares[k + 1] = np.float32(count[j]) / totals[j]
         for r in range(n_rows):
             for a in range(entity_ends[rows[r]], entity_ends[rows[r] + 1]):
                 table[r, place[features[a]]] = 1
-        _start(s[1:], chosen[:n], count, totals, n_rows, scale)
+        _start(table[:n_rows], rows, weights, scale, shares, s, cost)
         _minimise(table[:n_rows], rows, weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol)
         size = 0
         for k in range(n):
@@ -76,43 +78,91 @@ def fit_targets(
                 chosen[size], strengths[t - first, size] = chosen[k], s[k + 1]
                 size += 1
         sizes[t] = size
-        for k in range(n_touched):
-            j = touched[k]
-            seen[j], count[j] = ZERO, ZERO
+        clear(count, touched[:n_touched])
 
 
 @compiled
-def _count(rows, entity_ends, features, weights, scale, max_features, count, seen, touched):
-    """How many of the rows have each feature, and their weight; returns how many features there are."""
-    n = 0
+def _norms(totals):
+    """1 / √total of each feature."""
+    norms = np.empty(len(totals), np.float32)
+    for j in range(len(totals)):
+        norms[j] = ONE / np.sqrt(max(totals[j], ONE))
+    return norms
+
+
+@compiled
+def count_features(rows, entity_ends, features, max_features, count, touched):
+    """Count how many of the rows have each feature; returns how many features they have, listed in `touched`."""
+    n_seen = 0
     for e in rows:
         begin, end = entity_ends[e], entity_ends[e + 1]
         step = max(-(-(end - begin) // max_features), 1)
-        more, weight = scale * np.float32(step), scale * np.float32(step) * weights[e]
+        n_seen += (end - begin) // step
+        for a in range(begin, end, step):
+            count[features[a]] += step
+    n = 0
+    if n_seen > len(count) // SCAN:
+        for j in range(len(count)):
+            touched[n] = j
+            n += count[j] > 0
+        return n
+    for e in rows:  # few of very many features: looking for them among all would take longer
+        begin, end = entity_ends[e], entity_ends[e + 1]
+        step = max(-(-(end - begin) // max_features), 1)
         for a in range(begin, end, step):
             j = features[a]
-            if count[j] == ZERO:
+            if count[j] > 0:
                 touched[n] = j
+                count[j] = -count[j]  # has been listed
                 n += 1
-            count[j] += more
-            seen[j] += weight
+    for k in range(n):
+        count[touched[k]] = -count[touched[k]]
     return n
 
 
 @compiled
-def _choose(touched, count, totals, n_links, chosen):
-    """The features with the largest count / √total, at most n_links; of equal ones those that came first."""
+def clear(count, touched):
+    """Set the counts back to zero."""
+    if len(touched) > len(count) // SCAN:
+        count[:] = 0
+    else:
+        for j in touched:
+            count[j] = 0
+
+
+@compiled
+def choose(touched, count, norms, n_links, chosen):
+    """
+    The features with the largest count / √total, at most n_links, into `chosen`; of equal ones those that come first.
+
+    A histogram by the leading bits of the scores finds the few that are near the limit, and only these are sorted.
+    """
     scores = np.empty(len(touched), np.float32)
     for k in range(len(touched)):
-        scores[k] = -count[touched[k]] / math.sqrt(totals[touched[k]])
+        scores[k] = np.float32(count[touched[k]]) * norms[touched[k]]
     limit, room = ZERO, n_links
     if len(touched) > n_links:
-        limit = np.partition(scores, n_links - 1)[n_links - 1]
+        bits = scores.view(np.uint32)  # of positive numbers: in their order
+        bins = np.zeros(1 << (32 - SHIFT), np.int32)
         for k in range(len(touched)):
-            room -= scores[k] < limit
+            bins[bits[k] >> SHIFT] += 1
+        last, above = len(bins) - 1, 0  # the bin of the limit, and how many are in those above it
+        while last > 0 and above + bins[last] < n_links:
+            above += bins[last]
+            last -= 1
+        near, n = np.empty(bins[last], np.float32), 0
+        for k in range(len(touched)):
+            if bits[k] >> SHIFT == last:
+                near[n] = scores[k]
+                n += 1
+        near.sort()
+        limit = near[n - (n_links - above)]
+        for k in range(n):
+            above += near[k] > limit
+        room = n_links - above  # for those at the limit
     n = 0
     for k in range(len(touched)):
-        if scores[k] > limit or scores[k] == ZERO:
+        if scores[k] < limit or scores[k] == ZERO:
             continue
         if len(touched) > n_links and scores[k] == limit:
             if room == 0:
@@ -124,16 +174,26 @@ def _choose(touched, count, totals, n_links, chosen):
 
 
 @compiled
-def _start(s, chosen, count, totals, n_rows, scale):
-    """In proportion to the share of a feature's entities that are positive, scaled to a mean affinity."""
-    total = 0.0
-    for k in range(len(chosen)):
-        s[k] = count[chosen[k]] / np.float32(totals[chosen[k]])
-        total += s[k] * count[chosen[k]]
+def _start(table, rows, weights, scale, shares, s, cost):
+    """
+    Start in proportion to the share of a feature's entities that are positive, scaled to a mean affinity.
+
+    `cost` is the number of entities with each feature, as if a positive weighed 1; what more it weighs is added, since
+    the passes count it as a gain.
+    """
+    total, width = 0.0, len(s)
+    for r in range(len(table)):
+        row, z, more = table[r], ZERO, scale * (weights[rows[r]] - ONE)
+        for k in range(width):
+            z += np.float32(row[k]) * shares[k]
+        if more != ZERO:
+            for k in range(width):
+                cost[k] += more * np.float32(row[k])
+        total += z
     if total > 0:
-        factor = np.float32(MEAN_AFFINITY * n_rows * scale / total)
-        for k in range(len(chosen)):
-            s[k] *= factor
+        factor = np.float32(MEAN_AFFINITY * len(table) / total)
+        for k in range(width):
+            s[k] = factor * shares[k]
 
 
 @compiled

@@ -33,7 +33,7 @@ class LinkConfig:
     n_links: int = 500  # candidates per target
     background: float = 1e-4
     max_iter: int = 50
-    tol: float = 1e-3  # relative decrease of a target's objective at which it stops; rankings change no more below it
+    tol: float = 3e-3  # relative decrease of a target's objective at which it stops; rankings change no more below it
     n_threads: int = 1
 
 
