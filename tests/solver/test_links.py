@@ -12,9 +12,11 @@ from scipy.optimize import minimize
 from support import Array, random_matrix
 
 from ocular import Interactions
+from ocular.errors import ConfigError
 from ocular.solver import links as links_module
-from ocular.solver.links import LinkConfig, fit_links
-from ocular.solver.objective import LinkProblem
+from ocular.solver.link_kernels import choose
+from ocular.solver.links import LOSSES, SQUARES, LinkConfig, fit_links
+from ocular.solver.objective import LinkProblem, SquaresProblem
 from ocular.synthetic import planted, skewed
 
 EXACT = LinkConfig(regularization=2.0, n_links=100, max_iter=20_000, tol=0.0)
@@ -74,10 +76,11 @@ def test_peers_are_links_of_the_transposed_matrix() -> None:
     assert (peers != product_links(turned, EXACT)).nnz == 0
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("n_threads", [2, 5])
-def test_any_number_of_threads_gives_the_same_bytes(n_threads: int) -> None:
+def test_any_number_of_threads_gives_the_same_bytes(n_threads: int, loss: str) -> None:
     data = skewed(300, 700, 6000, random_state=0)
-    one, many = (product_links(data, LinkConfig(10.0, n_threads=n)) for n in (1, n_threads))
+    one, many = (product_links(data, LinkConfig(10.0, n_threads=n, loss=loss)) for n in (1, n_threads))
     for part in ("indptr", "indices", "data"):
         assert getattr(one, part).tobytes() == getattr(many, part).tobytes()
 
@@ -121,3 +124,48 @@ def test_a_sample_of_a_very_long_row_gives_nearly_the_same(monkeypatch: pytest.M
     sampled = product_links(data, LinkConfig(10.0)).toarray()
     assert (whole != sampled).any()
     assert np.corrcoef(whole.ravel(), sampled.ravel())[0, 1] > 0.8
+
+
+def test_the_slope_of_squares_by_finite_differences() -> None:
+    problem = SquaresProblem.of(random_matrix(30, 8, 0.4, seed=1), 3, ridge=1.5)
+    s = np.random.default_rng(2).uniform(0.05, 0.5, 8)
+    for j, slope in enumerate(problem.gradient(s)):
+        step = np.zeros(8)
+        step[j] = 1e-6
+        assert slope == pytest.approx((problem.value(s + step) - problem.value(s - step)) / 2e-6, rel=1e-5, abs=1e-5)
+
+
+def test_links_by_squares_are_the_minimum() -> None:
+    R = random_matrix(60, 15, 0.3, seed=3)
+    S = product_links(Interactions.from_matrix(R), replace(EXACT, loss=SQUARES)).toarray().astype(np.float64)
+    assert (np.diag(S) == 0).all()
+    assert (S > 0).sum() > 30
+    for t in range(15):
+        problem, s, others = SquaresProblem.of(R, t, EXACT.regularization), S[:, t], np.arange(15) != t
+        slope = problem.gradient(s)[others]
+        assert slope.min() > -1e-2
+        assert np.abs(s[others] * slope).max() < 1e-4
+        best = minimize(problem.value, s, jac=problem.gradient, bounds=[(0, None)] * 15, method="L-BFGS-B")
+        assert problem.value(s) == pytest.approx(best.fun, rel=1e-6)
+
+
+def test_squares_are_refused_where_they_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, squares = Interactions.from_matrix(random_matrix(20, 6, 0.4, seed=0)), replace(EXACT, loss=SQUARES)
+    with pytest.raises(ConfigError, match="of equal weight"):
+        product_links(data, squares, np.full(20, 2.0))
+    monkeypatch.setattr(links_module, "MAX_SQUARES", 5)
+    with pytest.raises(ConfigError, match="expected at most 5 products for least squares, got 6; use link_loss=likelihood"):
+        product_links(data, squares)
+
+
+@pytest.mark.parametrize("n_links", [1, 3, 7, 40])
+def test_candidates_are_the_largest_by_count_over_root_total(n_links: int) -> None:
+    rng = np.random.default_rng(0)
+    totals = rng.integers(1, 50, 40).astype(np.float32)
+    count = np.minimum(rng.integers(0, 20, 40), totals).astype(np.int32)
+    chosen = np.empty(n_links, dtype=np.int32)
+    n = choose(np.arange(40, dtype=np.int32), count, (1 / np.sqrt(totals)).astype(np.float32), n_links, chosen)
+    scores = count / np.sqrt(totals)
+    best = np.sort(scores)[::-1][:n_links]
+    assert n == min(n_links, (count > 0).sum())
+    np.testing.assert_allclose(np.sort(scores[chosen[:n]])[::-1], best[:n], rtol=1e-6)

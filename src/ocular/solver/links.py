@@ -2,8 +2,12 @@
 Links: which features of an entity tend to come with a target, one convex problem for each target.
 
 Product links are the case of products (targets) over clients (entities) described by their other purchases (features);
-peers are clients over products described by their other buyers. `objective.LinkProblem` is the definition. A positive
-pair never explains itself, and the answer does not depend on a seed.
+peers are clients over products described by their other buyers. A positive pair never explains itself, and the answer
+does not depend on a seed.
+
+Two losses are there. The likelihood of the model, `objective.LinkProblem`, is the more accurate one on random parts of the
+purchases; least squares, `objective.SquaresProblem`, follows rare pairs less and is often ahead where the future is
+asked for. It needs the counts of all pairs of features, a table of n_features².
 """
 
 from __future__ import annotations
@@ -16,13 +20,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
-from ocular.solver import link_kernels
+from ocular.errors import ConfigError, Parameter
+from ocular.solver import link_kernels, square_kernels
 from ocular.solver.pool import CHUNKS_PER_THREAD, RowPool
 
 RELAXATION = 1.8  # of an EM step, as a power of its ratio
 MAX_ROWS = 16_384  # positives of a target that are fitted; of more, an even sample
 MAX_FEATURES = 20_000  # of an entity that are counted as candidates; of more, an even sample
 MAX_CHUNK = 256  # targets, so that the room for their links stays small
+MAX_SQUARES = 25_000  # features whose pairs are counted for least squares: 2.5 GB
+LIKELIHOOD, SQUARES = LOSSES = ("likelihood", "squares")
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class LinkConfig:
     max_iter: int = 50
     tol: float = 3e-3  # relative decrease of a target's objective at which it stops; rankings change no more below it
     n_threads: int = 1
+    loss: str = LIKELIHOOD
 
 
 def fit_links(
@@ -52,30 +60,62 @@ def fit_links(
     `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
     are those of the positives of each entity. `skip_itself` is for features that are the targets themselves.
     """
-    n_targets = len(targets)
+    n_targets, room = len(targets), min(config.n_links, n_features)
     totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
-    weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
     sizes = np.zeros(n_targets, dtype=np.int64)
     parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
-
-    def fit(first: int, last: int) -> None:
-        room = last - first, min(config.n_links, n_features)
-        columns, strengths = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        link_kernels.fit_targets(
-            targets.indptr, targets.indices, entities.indptr, entities.indices, totals, weights, skip_itself, room[1],
-            config.regularization, config.background, RELAXATION, config.max_iter, config.tol, MAX_ROWS, MAX_FEATURES,
-            np.float32(config.background), columns, strengths, sizes, first, last,
-        )  # fmt: skip
-        linked = np.arange(room[1]) < sizes[first:last, None]
-        parts[first] = columns[linked], strengths[linked]
-
     with RowPool(config.n_threads) as pool:
+        if config.loss == SQUARES:
+            kernel, problem = square_kernels.fit_targets, _squares(entities, totals, config, weights, pool)
+        else:
+            weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
+            kernel, problem = link_kernels.fit_targets, (totals, weights)
+        settings = _settings(config)
+
+        def fit(first: int, last: int) -> None:
+            columns = np.empty((last - first, room), dtype=np.int32)
+            strengths = np.empty((last - first, room), dtype=np.float32)
+            kernel(
+                targets.indptr, targets.indices, entities.indptr, entities.indices, *problem, skip_itself, room,
+                *settings, np.float32(config.background), columns, strengths, sizes, first, last,
+            )  # fmt: skip
+            linked = np.arange(room) < sizes[first:last, None]
+            parts[first] = columns[linked], strengths[linked]
+
         pool.run_chunks(fit, pairwise(_cut(targets, entities, config.n_threads)))
     columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
     ends = np.concatenate([[0], np.cumsum(sizes)])
     links = sp.csc_array((strengths, columns, ends), shape=(n_features, n_targets)).tocsr()
     links.sort_indices()
     return links
+
+
+def _settings(config: LinkConfig) -> tuple[float, ...]:
+    """Return the parameters of the loss's kernel."""
+    if config.loss == SQUARES:
+        return np.float32(config.regularization), config.max_iter, config.tol, MAX_FEATURES
+    relaxed = config.background, RELAXATION, config.max_iter, config.tol
+    return config.regularization, *relaxed, MAX_ROWS, MAX_FEATURES
+
+
+def _squares(
+    entities: Adjacency, totals: NDArray[np.float32], config: LinkConfig, weights: NDArray[np.float32] | None, pool: RowPool
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return how many entities have each pair of features, and 1 / √total of each feature."""
+    n = len(totals)
+    loss = Parameter("link_loss", LIKELIHOOD)
+    if n > MAX_SQUARES:
+        raise ConfigError(f"expected at most {MAX_SQUARES:,} products for least squares, got {n:,}; use ", loss)
+    if weights is not None and (weights != 1).any():
+        raise ConfigError("expected purchases of equal weight for least squares, got others; use ", loss)
+    holders = entities.matrix(n).T.tocsr()
+    by_feature = Adjacency(holders.indptr.astype(np.int64), holders.indices.astype(np.int32))
+    gram = np.zeros((n, n), dtype=np.float32)
+    pool.run(
+        square_kernels.count_pairs, by_feature, by_feature.indptr, by_feature.indices, entities.indptr,
+        entities.indices, gram,
+    )  # fmt: skip
+    return gram, (1 / np.sqrt(np.maximum(totals, 1))).astype(np.float32)
 
 
 def _cut(targets: Adjacency, entities: Adjacency, n_threads: int) -> list[int]:

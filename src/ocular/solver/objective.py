@@ -229,3 +229,32 @@ class LinkProblem:
         z = self.positives @ s + self.background
         odds = np.exp(-z) / probability(z)
         return self.unknown - (self.weights * odds) @ self.positives + 2 * self.ridge * s
+
+
+@dataclass(frozen=True)
+class SquaresProblem:
+    """
+    The links of one target by least squares, a convex function of s ≥ 0 with one entry for each candidate feature j:
+
+        Σ_e (r_e − Σ_j x_ej s_j)² + μ Σ_j s_j²
+
+    over all entities e, where r_e says whether e is positive for the target and x_ej whether it has feature j.
+    """
+
+    features: Array  # (n_entities, n) x
+    positive: Array  # (n_entities,) r
+    ridge: float
+
+    @classmethod
+    def of(cls, R: Array, target: int, ridge: float) -> SquaresProblem:
+        """Return the problem of a column of the 0/1 matrix R, entities × targets, all other columns its features."""
+        x = R.copy()
+        x[:, target] = 0.0  # a purchase does not explain itself
+        return cls(x, R[:, target], ridge)
+
+    def value(self, s: Array) -> float:
+        rest = self.positive - self.features @ s
+        return float(rest @ rest + self.ridge * s @ s)
+
+    def gradient(self, s: Array) -> Array:
+        return 2 * (self.ridge * s - self.features.T @ (self.positive - self.features @ s))
