@@ -1,0 +1,411 @@
+"""
+Parameters that are chosen on held-out purchases: the weights of links and peers, popularity, their penalty, λ.
+
+Every part is fitted to nine tenths of the purchases, once for each value of its penalty. The scores that patterns, links
+and peers give to a sample of clients then stand side by side in tables, so that any weighting costs one pass over them
+and no fit. Values are tried by hill climbing from the usual one; a part that hardly adds anything is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.splits import Split
+from ocular.errors import ConfigError, Parameter
+from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
+from ocular.solver.config import FitConfig
+from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
+from ocular.solver.pool import RowPool
+from ocular.validation import check_choice
+
+AUTO = "auto"
+METRICS = ("recall", "map")
+SHARE = 0.1  # of the purchases that are held out
+MIN_HELD_OUT = 50  # pairs below which a choice would be chance
+MAX_SCORES = 1 << 24  # clients × products of a table
+MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
+
+MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
+WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
+POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
+PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+USUAL_PENALTY = 100.0
+MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth having
+FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
+
+Factors = tuple[sp.csr_array, sp.csr_array]  # memberships of users and of items
+Table = NDArray[np.float32]  # (clients, products)
+
+
+@dataclass(frozen=True)
+class EvidenceRequest:
+    """The parameters of links and peers as they were given: numbers, or AUTO where they are to be chosen."""
+
+    links: float | str
+    peers: float | str
+    popularity: float | str
+    link_regularization: float | str
+    link_loss: str
+    n_links: int
+
+    @classmethod
+    def of(cls, **given: Any) -> EvidenceRequest:
+        """Take what was given: None is chosen where links are chosen, and is the default elsewhere."""
+        usual = EvidenceConfig()
+        chosen = isinstance(given["links"], str) and given["links"] == AUTO
+        values = {
+            name: (AUTO if chosen else getattr(usual, name)) if value is None else value for name, value in given.items()
+        }
+        request = cls(**values)
+        for name in ("links", "peers", "popularity", "link_regularization"):
+            value = values[name]
+            if isinstance(value, str) and value != AUTO:
+                raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')
+        check_choice(request.link_loss, "link_loss", (*LOSSES, AUTO))
+        request.settled(usual)  # raises where a number makes no sense
+        return request
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is to be chosen."""
+        return AUTO not in (self.links, self.peers, self.popularity, self.link_regularization, self.link_loss)
+
+    def settled(self, chosen: EvidenceConfig) -> EvidenceConfig:
+        """Return the configuration with the values of `chosen` where nothing was given."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return EvidenceConfig(**{name: getattr(chosen, name) if v == AUTO else v for name, v in values.items()})
+
+
+class Choice(NamedTuple):
+    """The parameters that did best on the held-out purchases, and how well."""
+
+    evidence: EvidenceConfig
+    config: FitConfig
+    metric: str
+    M: int
+    value: float  # of the metric
+    patterns_alone: float  # the metric without links, peers and popularity
+    n_fits: int  # of patterns, links and peers
+    n_weightings: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the measured part as plain values for JSON."""
+        measured = ("metric", "M", "value", "patterns_alone", "n_fits", "n_weightings")
+        return {name: getattr(self, name) for name in measured}
+
+
+def usual_cutoff(n_items: int) -> int:
+    """Return how many recommendations per client are measured: 50, or a tenth of a small catalogue."""
+    return max(1, min(MAX_M, n_items // M_SHARE))
+
+
+def choose(
+    split: Split,
+    request: EvidenceRequest,
+    config: FitConfig,
+    fit_patterns: Callable[[Interactions, FitConfig], Factors],
+    *,
+    regularizations: Sequence[float] = (),
+    metric: str = "map",
+    M: int | None = None,
+) -> Choice:
+    """
+    Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
+
+    λ is climbed from the middle of `regularizations`, which are in order; without them it is that of `config`.
+    """
+    check_choice(metric, "metric", METRICS)
+    return _Chooser(split, request, config, fit_patterns, metric, M).run(tuple(regularizations))
+
+
+class _Chooser:
+    """The steps of a choice, and the best values so far."""
+
+    def __init__(
+        self,
+        split: Split,
+        request: EvidenceRequest,
+        config: FitConfig,
+        fit_patterns: Callable[[Interactions, FitConfig], Factors],
+        metric: str,
+        M: int | None,
+    ) -> None:
+        self.train, self.request, self.config, self.fit_patterns = split.train, request, config, fit_patterns
+        self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
+        self.scan = WeightScan(split, self.metric, self.M, config.threads)
+        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
+        self.n_fits = 0
+
+    def run(self, regularizations: Sequence[float]) -> Choice:
+        middle = regularizations[len(regularizations) // 2] if regularizations else self.config.regularization
+        self._use_patterns(replace(self.config, regularization=middle))
+        patterns_alone = self.scan.value(1.0, 0.0, 0.0, 0.0)
+        self._choose_links()
+        self._choose_regularization(regularizations)
+        self._choose_peers()
+        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._without(popularity=0.0):
+            self.evidence = replace(self.evidence, popularity=0.0)
+        evidence, value = self.evidence, self._value()
+        counts = self.n_fits, self.scan.n_weightings
+        return Choice(evidence, self.config, self.metric, self.M, value, patterns_alone, *counts)
+
+    def _choose_links(self) -> None:
+        """Choose the loss and the penalty of links, each with the weight that suits it."""
+        if self.request.links == 0 or (self.request.links != AUTO and self._is_settled("link_loss", "link_regularization")):
+            if self.request.links != 0:
+                self._use_links(self.evidence)
+            return
+        best: tuple[float, EvidenceConfig] | None = None
+        for loss in self._losses():
+            penalties = PENALTIES if self.request.link_regularization == AUTO else (self.evidence.link_regularization,)
+            found: dict[float, tuple[float, EvidenceConfig]] = {}
+
+            def measure(penalty: float, loss: str = loss, found: dict[float, Any] = found) -> float:
+                if penalty not in found:
+                    self.evidence = replace(self.evidence, link_regularization=penalty, link_loss=loss)
+                    self._use_links(self.evidence)
+                    self._climb_weight("links")
+                    found[penalty] = self._value(), self.evidence
+                return found[penalty][0]
+
+            usual = penalties.index(USUAL_PENALTY) if USUAL_PENALTY in penalties else 0
+            value, penalty = climb(penalties, usual, measure)
+            if best is None or value > best[0]:
+                best = value, found[penalty][1]
+        if best is not None:
+            self.evidence = best[1]
+            self._use_links(self.evidence)
+
+    def _losses(self) -> tuple[str, ...]:
+        if self.request.link_loss != AUTO:
+            return (self.request.link_loss,)
+        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
+        return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
+
+    def _choose_regularization(self, regularizations: Sequence[float]) -> None:
+        if len(regularizations) < 2:
+            return
+        found = {self.config.regularization: (self._value(), self.scan.patterns, self.evidence)}
+        weights = self.evidence
+
+        def measure(strength: float) -> float:
+            if strength not in found:
+                self.evidence = weights
+                self._use_patterns(replace(self.config, regularization=strength))
+                self._climb_weight("links")
+                found[strength] = self._value(), self.scan.patterns, self.evidence
+            return found[strength][0]
+
+        _, best = climb(regularizations, regularizations.index(self.config.regularization), measure)
+        self.config = replace(self.config, regularization=best)
+        _, self.scan.patterns, self.evidence = found[best]
+
+    def _choose_peers(self) -> None:
+        """Add peers and popularity where they are worth it, and climb all weights together."""
+        without = self.evidence, self._climb_all()
+        if self.request.peers == 0 or (self.request.peers == AUTO and self._peers_take_hours()):
+            return
+        without = self.evidence, self._value()
+        self.n_fits += 1
+        self.scan.use_peers(fit_peers(self.train, replace(self.evidence, peers=1.0), self.config))
+        if self.request.peers == AUTO:
+            self.evidence = replace(self.evidence, peers=self.scan.weight_of("peers", 0.35))
+        value = self._climb_all()
+        if self.request.peers == AUTO and value * (1 - MIN_GAIN) <= without[1]:
+            self.evidence = without[0]
+
+    def _peers_take_hours(self) -> bool:
+        return float((self.train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
+
+    def _use_patterns(self, config: FitConfig) -> None:
+        self.config = config
+        self.n_fits += 1
+        self.scan.use_patterns(*self.fit_patterns(self.train, config))
+
+    def _use_links(self, evidence: EvidenceConfig) -> None:
+        self.n_fits += 1
+        self.scan.use_links(fit_product_links(self.train, replace(evidence, links=1.0), self.config))
+
+    def _is_settled(self, *names: str) -> bool:
+        return all(getattr(self.request, name) != AUTO for name in names)
+
+    def _value(self) -> float:
+        e = self.evidence
+        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+
+    def _without(self, **changes: float) -> float:
+        e = replace(self.evidence, **changes)
+        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+
+    def _climb_weight(self, part: str) -> None:
+        """Climb the weight of links or peers, in steps where the means of all parts are the same."""
+        if getattr(self.request, part) != AUTO:
+            return
+        now = getattr(self.evidence, part)
+        values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
+        start = int(np.argmin([abs(np.log((value + 1e-9) / (now + 1e-9))) for value in values]))
+        _, best = climb(values, start, lambda weight: self._without(**{part: weight}))
+        self.evidence = replace(self.evidence, **{part: best})
+
+    def _climb_all(self) -> float:
+        """Climb the weights and popularity in turn until none gets better; return the metric."""
+        value = self._value()
+        while True:
+            for part in ("links", "peers"):
+                if getattr(self.evidence, part) or part == "links":
+                    self._climb_weight(part)
+            if self.request.popularity == AUTO:
+                at = int(np.argmin(np.abs(np.array(POPULARITIES) - self.evidence.popularity)))
+                _, best = climb(POPULARITIES, at, lambda popularity: self._without(popularity=popularity))
+                self.evidence = replace(self.evidence, popularity=best)
+            before, value = value, self._value()
+            if value <= before * (1 + MIN_GAIN / 10):
+                return value
+
+
+def climb(values: Sequence[float], start: int, measure: Callable[[float], float]) -> tuple[float, float]:
+    """
+    Return the largest measure and its value, walking from `start` to one side or the other while it gets better.
+
+    >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: -abs(value - 4))
+    (0.0, 4.0)
+    """
+    best, at = measure(values[start]), start
+    for step in (1, -1):
+        while 0 <= at + step < len(values) and (value := measure(values[at + step])) > best:
+            best, at = value, at + step
+        if at != start:
+            break
+    return best, values[at]
+
+
+class WeightScan:
+    """Measures any weights of patterns, links and peers by their scores of a sample of clients with held-out purchases."""
+
+    def __init__(self, split: Split, metric: str, M: int, n_threads: int) -> None:
+        train, test = split
+        self.metric, self.M, self.n_weightings = metric, M, 0
+        self._train, self._n_threads = train, n_threads
+        users = np.flatnonzero((test.by_user.degrees > 0) & (train.by_user.degrees > 0))
+        most = max(1, MAX_SCORES // train.n_items)
+        if len(users) > most:
+            users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
+        self.users, self._owned, self._held_out = users, train.by_user.take(users), test.by_user.take(users)
+        degrees = train.by_item.degrees
+        self._order = np.lexsort((np.arange(len(degrees)), -degrees))  # ties go to the more popular item, as in rankings
+        self._place = np.empty(len(degrees), dtype=np.int32)
+        self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
+        self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
+        nothing = np.zeros((len(users), 0), dtype=np.float32)
+        self.patterns, self.links, self.peers = nothing, nothing, nothing
+
+    @property
+    def n_held_out(self) -> int:
+        """The number of held-out pairs of the sample."""
+        return len(self._held_out.indices)
+
+    def use_patterns(self, users: sp.csr_array, items: sp.csr_array) -> None:
+        """Score by these memberships."""
+        self.patterns = self._scores(users[self.users], items)
+
+    def use_links(self, links: sp.csr_array) -> None:
+        """Score by these links."""
+        self.links = self._scores(self._owned.matrix(self._train.n_items), links.T)
+
+    def use_peers(self, peers: sp.csr_array) -> None:
+        """Score by these peers."""
+        buyers = self._train.by_item.matrix(self._train.n_users)
+        self.peers = self._scores(peers[:, self.users].T, buyers)
+
+    def weight_of(self, part: str, weight: float) -> float:
+        """Return the weight that gives a part so many times the mean score of the patterns, to two digits."""
+        mean = float(getattr(self, part).mean(dtype=np.float64)) if getattr(self, part).size else 0.0
+        patterns = float(self.patterns.mean(dtype=np.float64))
+        return float(f"{weight * patterns / mean:.2g}") if mean > 0 and patterns > 0 else weight
+
+    def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
+        """Return the metric of a ranking by these weights."""
+        self.n_weightings += 1
+        weights = np.array([patterns, links, peers], dtype=np.float32)
+        scale = (self._popularity**popularity).astype(np.float32)
+        out = np.empty(len(self.users))
+        with RowPool(self._n_threads) as pool:
+            pool.run(
+                _measure_weights, self._owned, self.patterns, self.links, self.peers, weights, scale, self._place,
+                self._owned.indptr, self._owned.indices, self._held_out.indptr, self._held_out.indices, self.M,
+                self.metric == "map", out,
+            )  # fmt: skip
+        return float(out.mean())
+
+    def _scores(self, rows: Any, items: Any) -> Table:
+        """Return rows @ items.T as a dense table whose columns are the items by falling popularity."""
+        users, members = sp.csr_array(rows), sp.csr_array(items)[self._order].tocsc()
+        table = np.zeros((users.shape[0], members.shape[0]), dtype=np.float32)
+        ends = users.indptr.astype(np.int64)
+        with RowPool(self._n_threads) as pool:
+            pool.run(
+                _fill_scores, Adjacency(ends, users.indices.astype(np.int32)), ends, users.indices,
+                users.data.astype(np.float32), members.indptr.astype(np.int64), members.indices,
+                members.data.astype(np.float32), table,
+            )  # fmt: skip
+        return table
+
+
+@njit(nogil=True, cache=True)
+def _fill_scores(row_ends, columns, strengths, member_ends, members, member_strengths, table, first, last):  # type: ignore[no-untyped-def]
+    for r in range(first, last):
+        row = table[r]
+        for a in range(row_ends[r], row_ends[r + 1]):
+            c, strength = columns[a], strengths[a]
+            for b in range(member_ends[c], member_ends[c + 1]):
+                row[members[b]] += strength * member_strengths[b]
+
+
+@njit(nogil=True, cache=True)
+def _measure_weights(  # type: ignore[no-untyped-def]
+    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, is_map, out, first, last
+):
+    """Recall@M or average precision@M of each row, ranked by the weighted sum of the tables."""
+    n_items = len(scale)
+    score = np.empty(n_items, np.float32)
+    for r in range(first, last):
+        score[:] = 0
+        for weight, table in zip(weights, (patterns, links, peers)):  # noqa: B905  Numba has no strict
+            if weight > 0 and table.shape[1] > 0:
+                row = table[r]
+                for i in range(n_items):
+                    score[i] += weight * row[i]
+        for i in range(n_items):
+            score[i] *= scale[i]
+        for a in range(owned_ends[r], owned_ends[r + 1]):
+            score[place[owned[a]]] = -1
+        items = place[test[test_ends[r] : test_ends[r + 1]]]
+        # best first; of equal scores the more popular item, which has the smaller number
+        items = np.sort(items)
+        items = items[np.argsort(-score[items], kind="mergesort")]
+        n = len(items)
+        above = np.zeros(n, np.int64)  # items before each, that are not before the one ahead of it
+        worst = items[n - 1]
+        for i in range(n_items):
+            if score[i] < score[worst] or (score[i] == score[worst] and i >= worst):
+                continue
+            k = n - 1
+            while k > 0 and (score[i] > score[items[k - 1]] or (score[i] == score[items[k - 1]] and i < items[k - 1])):
+                k -= 1
+            above[k] += 1
+        hits, rank, precisions = 0, 0, 0.0
+        for k in range(n):
+            rank += above[k]
+            if rank >= M:
+                break
+            hits += 1
+            precisions += hits / (rank + 1)
+        out[r] = precisions / min(n, M) if is_map else hits / n
