@@ -16,7 +16,10 @@ ZERO, ONE = np.float32(0), np.float32(1)
 MEAN_AFFINITY = 0.5  # of the positives at the start
 
 # reassociation lets sums become vector code; a target is always summed in the same order, whatever thread it runs in
-compiled = njit(nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, cache=True, error_model="numpy")
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+compiled = njit(nogil=True, fastmath=FASTMATH, cache=True, error_model="numpy")
+# helpers become part of the kernel, as in kernels.py: the bytes would depend on whether it came from Numba's cache
+inlined = njit(nogil=True, fastmath=FASTMATH, forceinline=True, error_model="numpy")
 
 
 @compiled
@@ -81,7 +84,7 @@ def fit_targets(
             seen[j], count[j] = ZERO, ZERO
 
 
-@compiled
+@inlined
 def _count(rows, entity_ends, features, weights, scale, max_features, count, seen, touched):
     """How many of the rows have each feature, and their weight; returns how many features there are."""
     n = 0
@@ -99,7 +102,7 @@ def _count(rows, entity_ends, features, weights, scale, max_features, count, see
     return n
 
 
-@compiled
+@inlined
 def _choose(touched, count, totals, n_links, chosen):
     """The features with the largest count / √total, at most n_links; of equal ones those that came first."""
     scores = np.empty(len(touched), np.float32)
@@ -123,7 +126,7 @@ def _choose(touched, count, totals, n_links, chosen):
     return n
 
 
-@compiled
+@inlined
 def _start(s, chosen, count, totals, n_rows, scale):
     """In proportion to the share of a feature's entities that are positive, scaled to a mean affinity."""
     total = 0.0
@@ -136,7 +139,7 @@ def _start(s, chosen, count, totals, n_rows, scale):
             s[k] *= factor
 
 
-@compiled
+@inlined
 def _minimise(table, rows, weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol):
     """
     Minimise in place, by EM steps: seen as a sum of Poisson counts of which at least one happened, a positive owes
