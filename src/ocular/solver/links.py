@@ -52,30 +52,52 @@ def fit_links(
     `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
     are those of the positives of each entity. `skip_itself` is for features that are the targets themselves.
     """
-    n_targets = len(targets)
     totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
     weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
-    sizes = np.zeros(n_targets, dtype=np.int64)
+    with RowPool(config.n_threads) as pool:
+        links = fit_block(pool, targets, entities, totals, weights, config, skip_itself=skip_itself).tocsr()
+    links.sort_indices()
+    return links
+
+
+def fit_block(
+    pool: RowPool,
+    targets: Adjacency,
+    entities: Adjacency,
+    totals: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    config: LinkConfig,
+    *,
+    first_target: int = 0,
+    skip_itself: bool = True,
+) -> sp.csc_array:
+    """
+    Return the links of consecutive targets, (n_features, len(targets)); any blocks give the columns of all at once.
+
+    `totals`, (n_features,), are the numbers of entities with each feature; `first_target` is the number of the first.
+    """
+    n_features = len(totals)
+    # by its number a target is known among the features; rows before the block are empty
+    target_ends = np.concatenate([np.zeros(first_target, dtype=np.int64), targets.indptr])
+    sizes = np.zeros(first_target + len(targets), dtype=np.int64)
     parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
 
     def fit(first: int, last: int) -> None:
         room = last - first, min(config.n_links, n_features)
         columns, strengths = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
         link_kernels.fit_targets(
-            targets.indptr, targets.indices, entities.indptr, entities.indices, totals, weights, skip_itself, room[1],
+            target_ends, targets.indices, entities.indptr, entities.indices, totals, weights, skip_itself, room[1],
             config.regularization, config.background, RELAXATION, config.max_iter, config.tol, MAX_ROWS, MAX_FEATURES,
             np.float32(config.background), columns, strengths, sizes, first, last,
         )  # fmt: skip
         linked = np.arange(room[1]) < sizes[first:last, None]
         parts[first] = columns[linked], strengths[linked]
 
-    with RowPool(config.n_threads) as pool:
-        pool.run_chunks(fit, pairwise(_cut(targets, entities, config.n_threads)))
+    bounds = [first_target + bound for bound in _cut(targets, entities, pool.n_threads)]
+    pool.run_chunks(fit, pairwise(bounds))
     columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    links = sp.csc_array((strengths, columns, ends), shape=(n_features, n_targets)).tocsr()
-    links.sort_indices()
-    return links
+    ends = np.concatenate([[0], np.cumsum(sizes[first_target:])])
+    return sp.csc_array((strengths, columns, ends), shape=(n_features, len(targets)))
 
 
 def _cut(targets: Adjacency, entities: Adjacency, n_threads: int) -> list[int]:
