@@ -29,7 +29,7 @@ needs_warp = pytest.mark.skipif(find_spec("warp") is None, reason="needs NVIDIA 
 # the second has the GPU's kernels, and needs no GPU
 DEVICES = [pytest.param("cpu"), pytest.param("warp-cpu", marks=needs_warp)]
 
-LEARNED = ("user_factors_", "item_factors_", "user_bias_", "item_bias_", "bias_", "history_")
+LEARNED = ("user_factors_", "item_factors_", "user_bias_", "item_bias_", "bias_", "history_", "links_", "peers_")
 
 
 def random_matrix(n_users: int = 30, n_items: int = 20, density: float = 0.25, seed: int = 0) -> Array:

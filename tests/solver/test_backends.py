@@ -284,11 +284,15 @@ def test_the_seed_decides(run: Run) -> None:
 SWEEP_AND_PRINT = """
 import hashlib
 from ocular.synthetic import skewed
-from ocular.solver.config import FitConfig
+from ocular.solver.config import FitConfig, user_weights
 from ocular.solver.cpu import CpuBackend
+from ocular.solver.links import LinkConfig, fit_links
 from ocular.solver.start.initial import initial_state
 
 data = skewed(80, 50, 900, random_state=4)
+weights = user_weights(data.by_user, data.n_items, relative=True)
+links = fit_links(data.by_item, data.by_user, LinkConfig(2.0), n_features=data.n_items, weights=weights)
+print(hashlib.sha256(links.data.tobytes()).hexdigest())
 for sparse, changes in ((0.0, {"bias": True}), (1e9, {"init": "seeds"})):
     config = FitConfig(6, 2.0, seed=7, **changes)
     backend = CpuBackend(data, config, sparse=sparse)
@@ -309,7 +313,7 @@ def test_a_kernel_compiled_now_gives_the_bytes_of_one_compiled_before(
     printed = []
     for _ in range(2):
         process = start_python(SWEEP_AND_PRINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         printed.append(out)
     assert any(tmp_path.rglob("*.nbc"))

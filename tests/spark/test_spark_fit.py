@@ -26,6 +26,7 @@ from ocular.spark.fit import SparkModel
 from ocular.spark.interactions import SparkInteractions
 
 COLUMNS = {"client": "who", "product": "what", "price": "paid", "quantity": "n", "time": "at", "currency": "EUR"}
+EVIDENCE = {"links": 1.0, "peers": 0.5, "link_regularization": 20.0}
 
 
 def locally(data: Interactions, model: OCuLaR) -> OCuLaR:
@@ -51,6 +52,31 @@ def test_the_factors_have_the_same_bytes(spark: Any, sales: Interactions, change
     assert found.interactions_ is sales
     assert found.get_params() == model.get_params()
     assert not hasattr(model, "user_factors_")
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 7])
+@pytest.mark.parametrize("relative", [False, True])
+def test_links_and_peers_have_the_same_bytes(spark: Any, sales: Interactions, n_blocks: int, relative: bool) -> None:
+    model = estimator(init="random", max_iter=1, relative=relative, popularity=-0.2, n_links=40, **EVIDENCE)
+    found, local = fit(sales, model, spark, n_blocks=n_blocks), locally(sales, model)
+    assert local.links_.nnz > 0
+    assert local.peers_.nnz > 0
+    assert learned_bytes(found) == learned_bytes(local)
+    assert found.evidence_config_ == local.evidence_config_
+    np.testing.assert_array_equal(found.predict_proba([3, 4], [5, 6]), local.predict_proba([3, 4], [5, 6]))
+
+
+def test_popularity_alone(spark: Any, sales: Interactions) -> None:
+    model = estimator(init="random", max_iter=1, popularity=-0.5)
+    found, local = fit(sales, model, spark), locally(sales, model)
+    assert found.links_.nnz == found.peers_.nnz == 0
+    np.testing.assert_array_equal(found.predict_proba([3, 4], [5, 6]), local.predict_proba([3, 4], [5, 6]))
+
+
+@pytest.mark.parametrize("name", ["links", "n_coclusters"])
+def test_values_are_not_chosen_on_spark(spark: Any, sales: Interactions, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected a fixed value of {name} on Spark, got 'auto'"):
+        fit(sales, estimator(**{name: "auto"}), spark)
 
 
 def test_a_given_start_and_a_generator_of_seeds(spark: Any, sales: Interactions) -> None:
@@ -112,20 +138,21 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fitted(spark: Any, parquet: Path) -> OCuLaR:
-    return fit(parquet, estimator(), spark, **COLUMNS)
+    return fit(parquet, estimator(**EVIDENCE), spark, **COLUMNS)
 
 
 def test_executors_read_parquet_by_the_rules_of_a_local_read(fitted: OCuLaR, parquet: Path) -> None:
-    assert learned_bytes(fitted) == learned_bytes(locally(read(parquet, **COLUMNS), estimator()))
+    assert learned_bytes(fitted) == learned_bytes(locally(read(parquet, **COLUMNS), estimator(**EVIDENCE)))
 
 
 def test_the_saved_model_is_that_of_one_machine(fitted: OCuLaR, parquet: Path, tmp_path: Path) -> None:
-    local = locally(read(parquet, **COLUMNS), estimator())
+    local = locally(read(parquet, **COLUMNS), estimator(**EVIDENCE))
     fitted.save(tmp_path / "spark")
+    assert learned_bytes(load(tmp_path / "spark")) == learned_bytes(local)
     assert "interactions_" not in fitted.__dict__  # streamed, not gathered
     local.save(tmp_path / "local")
     manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("spark", "local")]
-    for name in ("parameters", "fit", "data", "min_value", "calibration"):
+    for name in ("parameters", "evidence", "fit", "data", "min_value", "calibration"):
         assert manifests[0][name] == manifests[1][name]
     ours, theirs = (load(tmp_path / name).interactions_ for name in ("spark", "local"))
     assert ours.user_labels.tolist() == theirs.user_labels.tolist()
@@ -149,7 +176,7 @@ def test_the_purchases_are_gathered_when_something_reads_them(fitted: OCuLaR, pa
     assert isinstance(fitted, SparkModel)
     local = read(parquet, **COLUMNS)
     assert fitted.interactions_.fingerprint() == local.fingerprint()
-    assert fitted.recommend(0, N=3)[0].tolist() == locally(local, estimator()).recommend(0, N=3)[0].tolist()
+    assert fitted.recommend(0, N=3)[0].tolist() == locally(local, estimator(**EVIDENCE)).recommend(0, N=3)[0].tolist()
 
 
 def test_a_start_on_executors_leaves_the_purchases_there(spark: Any, parquet: Path, monkeypatch: Any) -> None:
@@ -172,9 +199,10 @@ def test_every_broadcast_is_destroyed(spark: Any, sales: Interactions, monkeypat
     destroyed: list[Any] = []
     destroy = Broadcast.destroy
     monkeypatch.setattr(Broadcast, "destroy", lambda self, *a: destroyed.append(self) or destroy(self, *a))
-    fit(sales, estimator(max_iter=3, init="overlap", bias=True), spark)
-    # three passes of the start; each version of a side once, but for the last of the users, which nobody reads
-    assert len(made) == len(destroyed) == 3 + 2 + 2 * 3 - 1
+    fit(sales, estimator(max_iter=3, init="overlap", bias=True, **EVIDENCE), spark)
+    # three passes of the start; each version of a side once, but for the last of the users, which nobody reads; then
+    # the purchases once for links and once for peers
+    assert len(made) == len(destroyed) == 3 + 2 + 2 * 3 - 1 + 2
     assert set(map(id, made)) == set(map(id, destroyed))
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from spark_support import estimator
 
-from ocular import OCuLaR
-from ocular.batch import Batch, Clients
+from ocular import Interactions, OCuLaR
+from ocular.batch import Batch, Clients, recommend_all
 from ocular.errors import ConfigError
 from ocular.spark import recommend
 
@@ -22,6 +23,17 @@ def test_all_clients_get_what_one_machine_gives_them(spark: Any, model: OCuLaR, 
         found = pl.read_parquet(folder / "*.parquet").sort("client", "rank")
         assert written == len(expected)
         assert found.equals(expected.sort("client", "rank"))
+
+
+@pytest.mark.parametrize("weights", [{"links": 2.0}, {"links": 1.0, "peers": 3.0, "popularity": -0.2}])
+def test_reasons_by_links_and_peers(spark: Any, sales: Interactions, tmp_path: Path, weights: dict[str, float]) -> None:
+    fitted = estimator(max_iter=2, link_regularization=20.0, **weights).fit(sales)
+    written = recommend(fitted, spark, tmp_path / "out", 3)
+    found = pl.read_parquet(tmp_path / "out" / "*.parquet").sort("client", "rank")
+    expected = recommend_all(fitted, 3).sort("client", "rank")
+    assert written == len(expected)
+    assert found.equals(expected)
+    assert {"links"} | ({"peers"} if "peers" in weights else set()) <= set(found["kind"])
 
 
 def test_a_saved_model_and_an_older_folder(spark: Any, model: OCuLaR, tmp_path: Path) -> None:

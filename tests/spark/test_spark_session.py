@@ -20,6 +20,7 @@ from spark_support import FAST, estimator, executors
 from support import learned_bytes, wait_for
 
 from ocular import Interactions, load
+from ocular.cli.fit import fit_on_spark
 from ocular.errors import ConfigError, DataError, MissingExtraError, UnknownNameError
 from ocular.spark import connect, fit, requirements
 from ocular.spark.blocks import slots
@@ -89,17 +90,28 @@ def sales_file(sales: Interactions, tmp_path_factory: pytest.TempPathFactory) ->
 def test_the_commands_on_a_standalone_cluster(cluster: str, sales_file: Path, tmp_path: Path) -> None:
     """In a process of its own: there is one Spark in a process, and here it is another one."""
     columns = ["--client", "company", "--product", "sku", "--coclusters", "12", "--regularization", "5"]
-    limits = ["--max-iter", "3", "--tol", "0", "-o"]
+    limits = ["--peers", "0.5", "--max-iter", "3", "--tol", "0", "-o"]
     command = [sys.executable, "-c", ON_CLUSTER, "fit", str(sales_file), *columns, *limits, str(tmp_path / "model"),
                "--spark", cluster]  # fmt: skip
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "JAVA_TOOL_OPTIONS": FAST}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "read 1,500 clients × 150 products" in done.stdout
+    assert "note: weights are not chosen from the data on Spark; taking --links 1\n" in done.stderr
     assert "saved to" in done.stdout
-    local = run("fit", sales_file, *columns, *limits, tmp_path / "local", "--no-calibration")
+    local = run("fit", sales_file, *columns, "--links", "1", *limits, tmp_path / "local", "--no-calibration")
     assert local.returncode == 0
-    assert learned_bytes(load(tmp_path / "model")) == learned_bytes(load(tmp_path / "local"))
+    fitted, expected = load(tmp_path / "model"), load(tmp_path / "local")
+    assert fitted.peers_.nnz > 0
+    assert learned_bytes(fitted) == learned_bytes(expected)
+    assert fitted.evidence_config_ == expected.evidence_config_
+
+
+def test_values_given_as_auto_are_refused_before_anything_is_read(spark: Any, sales_file: Path) -> None:
+    model, options = estimator(peers="auto"), {"links": None, "peers": "auto"}
+    with pytest.raises(ConfigError, match="expected a fixed value of peers on Spark, got 'auto'"):
+        fit_on_spark(model, (str(sales_file),), options, spark, None)
+    assert model.links == 1
 
 
 LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")  # as Linux writes them

@@ -26,6 +26,8 @@ from ocular.cli.reading import (
 if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
+SPARK_WEIGHTS = {"links": 1.0, "peers": 0.0}  # where none are given, since there is no auto on Spark
+
 
 @click.command(short_help="Fit a model to purchases.")
 @interactions_options
@@ -137,9 +139,15 @@ def fit_on_spark(
     model: OCuLaR, source: tuple[str, ...], options: dict[str, Any], session: Any, checkpoint: Path | None
 ) -> OCuLaR:
     """Fit on Spark: executors read Parquet themselves; anything else is read here and sent to them."""
-    from ocular.spark.fit import fit_interactions
+    from ocular.spark.fit import check_on_spark, fit_interactions
     from ocular.spark.interactions import SparkInteractions
 
+    fixed = {name: weight for name, weight in SPARK_WEIGHTS.items() if options[name] is None}
+    if fixed:
+        taken = " ".join(f"--{name} {weight:g}" for name, weight in fixed.items())
+        click.echo(f"note: weights are not chosen from the data on Spark; taking {taken}", err=True)
+        model.set_params(**fixed)
+    check_on_spark(model)
     if (place := spark_place(source, options)) is not None:
         interactions = SparkInteractions.of(place, session, column_choices(options))
     else:

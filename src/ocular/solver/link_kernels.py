@@ -18,7 +18,10 @@ SCAN = 8  # where more than this part of all features are seen, all are gone thr
 SHIFT = 18  # of a float32, so that its sign, exponent and 5 bits are left
 
 # reassociation lets sums become vector code; a target is always summed in the same order, whatever thread it runs in
-compiled = njit(nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}, cache=True, error_model="numpy")
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+compiled = njit(nogil=True, fastmath=FASTMATH, cache=True, error_model="numpy")
+# helpers become part of the kernel, as in kernels.py: the bytes would depend on whether it came from Numba's cache
+inlined = njit(nogil=True, fastmath=FASTMATH, forceinline=True, error_model="numpy")
 
 
 @compiled
@@ -81,7 +84,7 @@ def fit_targets(
         clear(count, touched[:n_touched])
 
 
-@compiled
+@inlined
 def _norms(totals):
     """1 / √total of each feature."""
     norms = np.empty(len(totals), np.float32)
@@ -90,7 +93,7 @@ def _norms(totals):
     return norms
 
 
-@compiled
+@inlined
 def count_features(rows, entity_ends, features, max_features, count, touched):
     """Count how many of the rows have each feature; returns how many features they have, listed in `touched`."""
     n_seen = 0
@@ -120,7 +123,7 @@ def count_features(rows, entity_ends, features, max_features, count, touched):
     return n
 
 
-@compiled
+@inlined
 def clear(count, touched):
     """Set the counts back to zero."""
     if len(touched) > len(count) // SCAN:
@@ -130,7 +133,7 @@ def clear(count, touched):
             count[j] = 0
 
 
-@compiled
+@inlined
 def choose(touched, count, norms, n_links, chosen):
     """
     The features with the largest count / √total, at most n_links, into `chosen`; of equal ones those that come first.
@@ -173,7 +176,7 @@ def choose(touched, count, norms, n_links, chosen):
     return n
 
 
-@compiled
+@inlined
 def _start(table, rows, weights, scale, shares, s, cost):
     """
     Start in proportion to the share of a feature's entities that are positive, scaled to a mean affinity.
@@ -196,7 +199,7 @@ def _start(table, rows, weights, scale, shares, s, cost):
             s[k] = factor * shares[k]
 
 
-@compiled
+@inlined
 def _minimise(table, rows, weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol):
     """
     Minimise in place, by EM steps: seen as a sum of Poisson counts of which at least one happened, a positive owes

@@ -60,34 +60,54 @@ def fit_links(
     `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
     are those of the positives of each entity. `skip_itself` is for features that are the targets themselves.
     """
-    n_targets, room = len(targets), min(config.n_links, n_features)
     totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
-    sizes = np.zeros(n_targets, dtype=np.int64)
-    parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
+    weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
     with RowPool(config.n_threads) as pool:
-        if config.loss == SQUARES:
-            kernel, problem = square_kernels.fit_targets, _squares(entities, totals, config, weights, pool)
-        else:
-            weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
-            kernel, problem = link_kernels.fit_targets, (totals, weights)
-        settings = _settings(config)
-
-        def fit(first: int, last: int) -> None:
-            columns = np.empty((last - first, room), dtype=np.int32)
-            strengths = np.empty((last - first, room), dtype=np.float32)
-            kernel(
-                targets.indptr, targets.indices, entities.indptr, entities.indices, *problem, skip_itself, room,
-                *settings, np.float32(config.background), columns, strengths, sizes, first, last,
-            )  # fmt: skip
-            linked = np.arange(room) < sizes[first:last, None]
-            parts[first] = columns[linked], strengths[linked]
-
-        pool.run_chunks(fit, pairwise(_cut(targets, entities, config.n_threads)))
-    columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    links = sp.csc_array((strengths, columns, ends), shape=(n_features, n_targets)).tocsr()
+        links = fit_block(pool, targets, entities, totals, weights, config, skip_itself=skip_itself).tocsr()
     links.sort_indices()
     return links
+
+
+def fit_block(
+    pool: RowPool,
+    targets: Adjacency,
+    entities: Adjacency,
+    totals: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    config: LinkConfig,
+    *,
+    first_target: int = 0,
+    skip_itself: bool = True,
+) -> sp.csc_array:
+    """
+    Return the links of consecutive targets, (n_features, len(targets)); any blocks give the columns of all at once.
+
+    `totals`, (n_features,), are the numbers of entities with each feature; `first_target` is the number of the first.
+    """
+    n_features, room = len(totals), min(config.n_links, len(totals))
+    # by its number a target is known among the features; rows before the block are empty
+    target_ends = np.concatenate([np.zeros(first_target, dtype=np.int64), targets.indptr])
+    sizes = np.zeros(first_target + len(targets), dtype=np.int64)
+    parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
+    kernel, inputs, settings = link_kernels.fit_targets, (totals, weights), _settings(config)
+    if config.loss == SQUARES:
+        kernel, inputs = square_kernels.fit_targets, _squares(entities, totals, weights, pool)
+
+    def fit(first: int, last: int) -> None:
+        columns = np.empty((last - first, room), dtype=np.int32)
+        strengths = np.empty((last - first, room), dtype=np.float32)
+        kernel(
+            target_ends, targets.indices, entities.indptr, entities.indices, *inputs, skip_itself, room, *settings,
+            np.float32(config.background), columns, strengths, sizes, first, last,
+        )  # fmt: skip
+        linked = np.arange(room) < sizes[first:last, None]
+        parts[first] = columns[linked], strengths[linked]
+
+    bounds = [first_target + bound for bound in _cut(targets, entities, pool.n_threads)]
+    pool.run_chunks(fit, pairwise(bounds))
+    columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
+    ends = np.concatenate([[0], np.cumsum(sizes[first_target:])])
+    return sp.csc_array((strengths, columns, ends), shape=(n_features, len(targets)))
 
 
 def _settings(config: LinkConfig) -> tuple[float, ...]:
@@ -99,14 +119,14 @@ def _settings(config: LinkConfig) -> tuple[float, ...]:
 
 
 def _squares(
-    entities: Adjacency, totals: NDArray[np.float32], config: LinkConfig, weights: NDArray[np.float32] | None, pool: RowPool
+    entities: Adjacency, totals: NDArray[np.float32], weights: NDArray[np.float32], pool: RowPool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return how many entities have each pair of features, and 1 / √total of each feature."""
     n = len(totals)
     loss = Parameter("link_loss", LIKELIHOOD)
     if n > MAX_SQUARES:
         raise ConfigError(f"expected at most {MAX_SQUARES:,} products for least squares, got {n:,}; use ", loss)
-    if weights is not None and (weights != 1).any():
+    if (weights != 1).any():
         raise ConfigError("expected purchases of equal weight for least squares, got others; use ", loss)
     holders = entities.matrix(n).T.tocsr()
     by_feature = Adjacency(holders.indptr.astype(np.int64), holders.indices.astype(np.int32))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ocular.solver.link_kernels import ZERO, choose, clear, compiled, count_features
+from ocular.solver.link_kernels import ZERO, choose, clear, compiled, count_features, inlined
 
 
 @compiled
@@ -43,7 +43,7 @@ def fit_targets(
         sizes[t] = size
 
 
-@compiled
+@inlined
 def _minimise(gram, chosen, ridge, max_iter, tol, s, slope, sub, filled):
     """
     Minimise in place, one coordinate after the other, until a pass gains less than `tol` of what all have gained.

@@ -91,6 +91,14 @@ class BlockRows:
         with plain_errors():
             yield from self._blocks.toLocalIterator()
 
+    def gather(self) -> Adjacency:
+        """Return all rows on this machine."""
+        indices = np.empty(self.indptr[-1], dtype=np.int32)
+        for block in self.stream():
+            start = self.indptr[block.first]
+            indices[start : start + len(block.positives.indices)] = block.positives.indices
+        return Adjacency(self.indptr, indices)
+
     def release(self) -> None:
         """Let the executors drop the blocks."""
         self._blocks.unpersist()

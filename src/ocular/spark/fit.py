@@ -9,6 +9,7 @@ in the same order as on one machine, so that the factors have the same bytes.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,7 @@ from ocular.solver.start.given import given_start
 from ocular.solver.start.initial import initial_state
 from ocular.spark.blocks import Block, BlockRows, joined
 from ocular.spark.interactions import SparkInteractions
+from ocular.spark.links import fit_peers, fit_product_links
 
 MAX_SPARSE = 0.4  # of the entries are not zero: a sparse one takes twice the space
 
@@ -50,12 +52,13 @@ def fit(
     **columns: Any,
 ) -> OCuLaR:
     """
-    Return a fitted model with the parameters of `model`, and the factors of `model.fit` on one machine bit for bit.
+    Return a fitted model with the parameters of `model`: factors, links and peers of `model.fit` bit for bit.
 
     `data` is a place of Parquet files that the executors can read, a Spark frame, or Interactions. For the first two
     `columns` are those of `ocular.read`: client="company", product="sku", price="amount". Nothing of the size of the
-    purchases comes to the driver: `save` streams them into the model's folder, and `interactions_` is gathered only
-    when something reads it. `model` itself is left as it is.
+    purchases comes to the driver but, while links or peers are fitted, who bought what (4 bytes per pair): `save`
+    streams purchases into the model's folder, and `interactions_` is gathered only when something reads it. `model`
+    itself is left as it is.
 
     `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two per core by
     default.
@@ -73,23 +76,21 @@ def fit_interactions(
     callback: Callback | None = None,
 ) -> OCuLaR:
     """Do what `fit` does with interactions that are on the executors already, which then release them."""
-    if model.device != "cpu":
-        raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
-    if not model.evidence_config().is_patterns_only:
-        parts = Parameter("links"), ", ", Parameter("peers"), " and ", Parameter("popularity")
-        raise ConfigError("expected ", *parts, " to be 0 on Spark, got others; fit links on one machine")
+    check_on_spark(model)
     if interactions.nnz == 0:
         n_users, n_items = interactions.shape
         raise DataError(f"expected at least one positive, got none in {n_users} × {n_items}")
-    config = model.config()
+    config, evidence = model.config(), model.evidence_config()
     if isinstance(model.random_state, np.random.RandomState):
         config = replace(config, seed=int(model.random_state.randint(2**31)))
     given = None if isinstance(model.init, str) else given_start(model.init)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(Path(checkpoint))
-    backend = SparkBackend(interactions, config, spark)
     try:
-        with Progress(config.max_iter, show=model.verbose, callback=callback) as report:
+        with (
+            closing(SparkBackend(interactions, config, spark)) as backend,
+            Progress(config.max_iter, show=model.verbose, callback=callback) as report,
+        ):
             result = run_fit(
                 interactions,
                 config,
@@ -98,10 +99,26 @@ def fit_interactions(
                 callback=report,
                 checkpoint=checkpoint,
             )
+        links = fit_product_links(interactions, evidence, config, spark.sparkContext)
+        peers = fit_peers(interactions, evidence, config, spark.sparkContext)
     finally:
-        backend.close()
         interactions.release()
-    return SparkModel(**model.get_params()).learn(interactions, result, config)
+    fitted = SparkModel(**model.get_params()).learn(interactions, result, config)
+    fitted.evidence_config_, fitted.links_, fitted.peers_ = evidence, links, peers
+    return fitted
+
+
+def check_on_spark(model: OCuLaR) -> None:
+    """Refuse parameters that only a fit on one machine takes."""
+    if model.device != "cpu":
+        raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
+    for name, value in model.get_params().items():
+        if name != "init" and isinstance(value, str) and value == "auto":
+            raise ConfigError(
+                "expected a fixed value of ",
+                Parameter(name),
+                " on Spark, got 'auto', which only a fit on one machine chooses; give a value",
+            )
 
 
 class SparkModel(OCuLaR):
