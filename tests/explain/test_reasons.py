@@ -16,7 +16,8 @@ from ocular.errors import DataError
 from ocular.evidence import Evidence, EvidenceConfig
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import find_members
-from ocular.explain.reasons import Explanation, Reason, Reasons, memberships
+from ocular.explain.finder import Reasons, memberships
+from ocular.explain.reasons import Explanation, Reason
 
 BACKGROUND = 1e-4
 
