@@ -158,7 +158,7 @@ def _peers(explanation: Explanation, reason: Reason, may_name: MayName, write: W
     data, product = explanation.interactions, write(product_name(explanation.product))
     client = write(client_name(explanation.client))
     share = f"{_similar_owners(reason, f' to {client}')} {'owns' if len(reason.buyers) == 1 else 'own'} {product}"
-    pairs = zip(reason.similar_users, reason.in_common, strict=False)  # products in common of the first ones only
+    pairs = zip(reason.buyers, reason.in_common, strict=False)  # products in common of the first ones only
     named = [(write(client_name(data.user_name(user))), n) for user, n in pairs if may_name(user)][:MAX_EXAMPLES]
     if not named:
         return f"{share}."

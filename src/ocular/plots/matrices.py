@@ -15,7 +15,7 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
-from ocular.explain.reasons import Explanation, Reason
+from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation, Reason
 from ocular.model import OCuLaR
 from ocular.plots.charts import NO_COCLUSTERS
 from ocular.plots.drawing import (
@@ -43,6 +43,7 @@ from matplotlib.patches import Patch, Rectangle
 
 Pairs = Iterable[tuple[int, int]]
 Lists = list[list[int]]  # ids, a list for each reason
+KINDS = {PATTERN: "", LINKS: " (bought together)", PEERS: " (similar clients)"}  # beside the rows of a reason
 MAX_ROWS = 200  # or columns of any picture: more could not be read
 MAX_NUMBERS = 20  # rows and columns of a table of probabilities, unless others are given
 
@@ -132,8 +133,10 @@ def plot_evidence(
     """
     Draw the evidence for one recommendation: `plot_evidence(model, user, item)`, or of an explanation alone.
 
-    Each reason has the client's purchases that it rests on as columns. Its rows are the similar clients who bought the
-    product and then, for every two of these, one of the group who did not. `show_clients=False` names no other client.
+    Each reason has the client's purchases that it rests on as columns: those in a pattern, those that links name, those
+    in common with peers. Its rows are the similar clients who bought the product (in the pattern, owners of the first
+    linked product, peers) and then, for every two of these, one of the group who did not. `show_clients=False` names no
+    other client.
     """
     explanation = _explanation(source, user, item)
     colors, data = theme_named(theme), explanation.interactions
@@ -144,7 +147,7 @@ def plot_evidence(
     title = f"{title_names[0]}\n{verb} {title_names[1]} · confidence {explanation.confidence:.2f}"
     if not reasons:
         return sentence(f"{title}\nThe model has no co-cluster to name as the reason.", colors)
-    items = _shares([reason.owned_items for reason in reasons], _count(max_items, "max_items"))
+    items = _shares([_columns(reason) for reason in reasons], _count(max_items, "max_items"))
     clients = _shares([_buyers_and_others(reason) for reason in reasons], _count(max_clients, "max_clients"))
     for reason, users in zip(reasons, clients, strict=True):
         users.sort(key=set(reason.other_users).__contains__)  # buyers first
@@ -161,7 +164,7 @@ def plot_evidence(
     axes.axhspan(len(rows) - 0.5, len(rows) + 0.5, color=colors.accent, alpha=0.12, lw=0, zorder=0.5)
     for label in (axes.get_yticklabels()[-1], axes.get_xticklabels()[-1]):
         label.set(fontweight="bold", color=colors.accent)
-    shares = [reason.contribution / summary.affinity for reason in reasons]
+    shares = [reason.named_contribution / summary.affinity for reason in reasons]
     _draw_brackets(axes, [len(ids) for ids in items], [len(ids) for ids in clients], reasons, shares, colors)
     rest = 1 - sum(shares)
     lines = 3 if min(map(len, items)) <= 2 else 2  # of the headers above the note
@@ -178,9 +181,14 @@ def _explanation(source: OCuLaR | Explanation, user: int | None, item: int | Non
     return source.explain(user, item)
 
 
+def _columns(reason: Reason) -> list[int]:
+    """Return the purchases that a reason rests on; links to weaker ones are not drawn."""
+    return reason.named_items if reason.kind == LINKS else reason.owned_items
+
+
 def _buyers_and_others(reason: Reason) -> list[int]:
     """Return two clients who bought the product for each who did not, as long as there are both, then the others."""
-    buyers, others = reason.similar_users, reason.other_users
+    buyers, others = reason.buyers, reason.other_users
     turns = zip_longest(buyers[::2], buyers[1::2], others)
     return [user for turn in turns for user in turn if user is not None]
 
@@ -280,7 +288,7 @@ def _draw_brackets(
         separator = " · " if wide > 2 else "\n"
         header = f"{'reason ' * (wide > 1)}{number + 1}{separator}{share:.0%}"
         axes.text((left + last_column - 1) / 2, bottom + 0.2, header, ha="center", va="top", **text)
-        bought = f"reason {number + 1}: {len(reason.similar_users):,} of {reason.group:,} bought it"
+        bought = f"reason {number + 1}{KINDS[reason.kind]}: {len(reason.buyers):,} of {reason.group:,} bought it"
         axes.text(right + 0.25, (top + last_row - 1) / 2, bought, va="center", **text)
 
 
