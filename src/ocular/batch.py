@@ -87,7 +87,8 @@ class Batch:
         columns["typical_quantity"] = self._values.quantities[items]
         columns["value"] = pl.Series(self._values.values(items, confidence), nan_to_null=True).round(2)
         reasons = self._strongest_reasons(clients, ids)
-        best, contribution, owned, similar = (found[rows, ranks] for found in reasons)
+        best, contribution = reasons[0][rows, ranks], reasons[1][rows, ranks]
+        owned, similar = reasons[2][rows, ranks], reasons[3][rows, ranks]
         unknown, no_pattern = pl.Series(best == NONE), pl.Series(best < 0)
         labels = [self._patterns.get(c, f"pattern {c}") for c in best.tolist()]
         kinds = pl.Series(np.where(best >= 0, PATTERN, np.where(best == BY_LINKS, LINKS, PEERS)))
