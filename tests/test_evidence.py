@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
+from command import run
 
 import ocular
 from ocular import Advisor, Interactions, OCuLaR
@@ -132,6 +135,46 @@ def test_all_at_once_names_the_strongest_reason(model: OCuLaR) -> None:
         if strongest.kind == "links":
             assert row["because"].split("; ") == [str(i) for i in strongest.owned_items[:3]]
     assert {"pattern", "links"} <= set(table["kind"])
+
+
+def test_all_at_once_says_the_reason_of_each_kind(market: Interactions, tmp_path: Path) -> None:
+    """In a line with the names of products, or the number of similar clients; the file on disk has it too."""
+    kinds = set()
+    for weights in ({"links": 2.0}, {"peers": 4.0}, {}):
+        model = fit(market, link_regularization=5.0, **weights)
+        model.save(tmp_path / "model")
+        done = run("recommend", tmp_path / "model", "--all", "-n", "3", "-o", tmp_path / "all.parquet")
+        assert done.returncode == 0, done.stderr
+        table = pl.read_parquet(tmp_path / "all.parquet")
+        assert table.equals(Advisor(model).recommend_all(3))
+        for row in table.iter_rows(named=True):
+            kinds.add(row["kind"])
+            expected = {
+                "pattern": f"has {row['because']} (pattern {row['pattern']}: {row['pattern_label']})",
+                "links": f"clients who own {row['because']} often buy it",
+                "peers": f"{row['similar_buyers']} of the {row['similar_clients']} most similar clients bought it",
+            }
+            strongest = model.explain(int(row["client"]), int(row["product"])).reasons[0]
+            counts = (strongest.n_peers - len(strongest.other_users), strongest.n_peers)
+            similar = row["similar_buyers"], row["similar_clients"]
+            assert similar == (counts if row["kind"] == "peers" else (None, None))
+            if row["similar_buyers"] == 0:
+                expected["peers"] = "similar clients bought it"
+            assert row["reason"] == expected[row["kind"]]
+    assert kinds == {"pattern", "links", "peers"}
+
+
+def test_explanations_on_the_command_line_have_the_kinds(model: OCuLaR, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    done = run("explain", tmp_path / "model", "--client", "3", "--format", "json")
+    kinds = {reason["kind"] for told in json.loads(done.stdout) for reason in told["reasons"]}
+    assert kinds == {"pattern", "links", "peers"}
+    for told in json.loads(done.stdout):
+        shares = [each["share"] for each in told["by_product"]]
+        assert sum(shares) == pytest.approx(1)
+        assert told["shown_share"] + told["hidden_share"] == pytest.approx(1, abs=0.01)
+    done = run("explain", tmp_path / "model", "--client", "3", "--format", "html", "--hide-clients")
+    assert "Clients who own <bdi>" in done.stdout
 
 
 def test_hit_rates_are_those_of_all_evidence(market: Interactions) -> None:

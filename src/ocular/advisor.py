@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ocular.batch import recommend_all
 from ocular.data.interactions import Interactions, Labels, plain
 from ocular.data.selection import Choice, allowed_items, allowed_users
+from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
 from ocular.explain.price import PriceEstimate, money
@@ -21,8 +22,6 @@ from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
 from ocular.validation import as_list, check_whole
-
-MAX_PURCHASES = 3  # that a reason in one line names
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +49,9 @@ class Recommendation:
 
     @property
     def reason(self) -> str | None:
-        """The strongest reason in one line; None where no co-cluster holds both."""
-        data, reason = self.explanation.interactions, self.explanation.strongest_reason
-        if reason is None:
-            return None
-        names = [str(data.item_name(item)) for item in reason.owned_items[:MAX_PURCHASES]]
-        more = len(reason.owned_items) - len(names)
-        has = "; ".join([*names, f"{more:,} more"] if more else names)
-        return f"has {has}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
+        """The strongest reason in one line, without other clients' names; None where there is no reason."""
+        reason = self.explanation.strongest_reason
+        return None if reason is None else wording.brief(self.explanation, reason)
 
     def __repr__(self) -> str:
         value = (
@@ -211,7 +205,11 @@ class Advisor:
             .when(pl.col("kind") == LINKS)
             .then(pl.format("clients who own {} often buy it", "because"))
             .when(pl.col("kind") == PEERS)
-            .then(pl.lit("the most similar clients bought it"))
+            .then(
+                pl.when(pl.col("similar_buyers") > 0)
+                .then(pl.format("{} of the {} most similar clients bought it", "similar_buyers", "similar_clients"))
+                .otherwise(pl.lit("similar clients bought it"))
+            )
         )
         return data.native(_with_names(table.with_columns(reason=reason), data))
 

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Labels
-from ocular.explain.reasons import LINKS, PATTERN, PEERS
+from ocular.explain.reasons import LINKS, MAX_PEERS, PATTERN, PEERS
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 from ocular.scoring import Scorer
@@ -63,9 +63,10 @@ class Batch:
 
         client, rank, product, confidence, hit_rate where the model is calibrated; chance to buy, typical price of a
         unit, typical quantity of an order and expected value; and of the reason that adds most its kind ("pattern",
-        "links" or "peers"), the co-cluster's number (pattern) and label, its share of the affinity and the client's
-        purchases behind it (because). These are null where there is no reason, pattern and label where it is another
-        kind, price and value where no typical price is known.
+        "links" or "peers"), the co-cluster's number (pattern) and label, its share of the affinity, the client's
+        purchases behind it (because), and of peers how many of the most similar clients bought the product
+        (similar_buyers of similar_clients). These are null where there is no reason or it is of another kind, price
+        and value where no typical price is known.
         """
         ids, affinity = self._scorer.top(clients.rows, clients.owned, min(n, len(self._labels)), self._allowed)
         rows, ranks = np.nonzero(ids >= 0)
@@ -86,7 +87,8 @@ class Batch:
         columns["typical_quantity"] = self._values.quantities[items]
         columns["value"] = pl.Series(self._values.values(items, confidence), nan_to_null=True).round(2)
         reasons = self._strongest_reasons(clients, ids)
-        best, contribution, owned = reasons[0][rows, ranks], reasons[1][rows, ranks], reasons[2][rows, ranks]
+        best, contribution = reasons[0][rows, ranks], reasons[1][rows, ranks]
+        owned, similar = reasons[2][rows, ranks], reasons[3][rows, ranks]
         unknown, no_pattern = pl.Series(best == NONE), pl.Series(best < 0)
         labels = [self._patterns.get(c, f"pattern {c}") for c in best.tolist()]
         kinds = pl.Series(np.where(best >= 0, PATTERN, np.where(best == BY_LINKS, LINKS, PEERS)))
@@ -96,6 +98,8 @@ class Batch:
             pattern_label=pl.Series(labels, dtype=pl.String).set(no_pattern, None),
             share=pl.Series(contribution / z).round(4).set(unknown, None),
             because=self._joined_names(owned),
+            similar_buyers=pl.Series(similar[:, 0]).set(pl.Series(best != BY_PEERS), None),
+            similar_clients=pl.Series(similar[:, 1]).set(pl.Series(best != BY_PEERS), None),
         )
 
     def _joined_names(self, owned: NDArray[np.int32]) -> pl.Series:
@@ -108,17 +112,22 @@ class Batch:
 
     def _strongest_reasons(
         self, clients: Clients, ids: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]]:
-        """Return of each pair the co-cluster (or kind) that adds most, what it adds, and the client's purchases."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
+        """
+        Return of each pair the co-cluster (or kind) that adds most, what it adds, and the client's purchases.
+
+        And of the most similar clients those who bought the product, and how many these clients are.
+        """
         best, contribution = np.full(ids.shape, NONE, dtype=np.int32), np.zeros(ids.shape)
         because = np.full((*ids.shape, MAX_OWNED), -1, dtype=np.int32)
+        similar = np.zeros((*ids.shape, 2), dtype=np.int32)
         sides = [(s.indptr.astype(np.int64), s.indices, s.data) for s in (clients.rows, self._items, self._members)]
         owned, width = clients.owned, self._items.shape[1]
         _strongest(
             *sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, width, self._n_patterns, self._n_links, ids,
-            best, contribution, because,
+            best, contribution, because, similar, MAX_PEERS,
         )  # fmt: skip
-        return best, contribution, because
+        return best, contribution, because, similar
 
 
 def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = None) -> pl.DataFrame:
@@ -132,15 +141,24 @@ def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = Non
 def _strongest(  # type: ignore[no-untyped-def]
     user_ends, user_columns, user_strengths, item_ends, item_columns, item_strengths,
     member_ends, member_columns, member_strengths, owned_ends, owned, width, K, n_links, ids, best, contribution,
-    because,
+    because, similar, max_peers,
 ):  # fmt: skip
-    """Find for each pair the co-cluster (or links, peers) that adds most, what it adds, and the purchases behind it."""
+    """Find for each pair the co-cluster (or links, peers) that adds most, what it adds, and what is behind it."""
     x = np.zeros(width, np.float32)
+    closest, closeness = np.empty(max_peers, np.int32), np.empty(max_peers, np.float32)
+    is_close = np.zeros(width, np.bool_)
     strength = np.empty(because.shape[2], np.float32)
     linked = np.empty(because.shape[2], np.int32)
     for r in range(ids.shape[0]):
         for a in range(user_ends[r], user_ends[r + 1]):
             x[user_columns[a]] = user_strengths[a]
+        closest[:], closeness[:] = -1, 0.0
+        for a in range(user_ends[r], user_ends[r + 1]):
+            if user_columns[a] >= K + n_links:
+                _insert(user_columns[a], user_strengths[a], closest, closeness)
+        for c in closest:
+            if c >= 0:
+                is_close[c] = True
         for n in range(ids.shape[1]):
             i = ids[r, n]
             if i < 0:
@@ -158,6 +176,8 @@ def _strongest(  # type: ignore[no-untyped-def]
                     _insert(c - K, added, linked, strength)
                 else:
                     peers += added
+                    similar[r, n, 0] += is_close[c]
+            similar[r, n, 1] = (closest >= 0).sum()
             if links > contribution[r, n]:
                 best[r, n], contribution[r, n], because[r, n] = BY_LINKS, links, linked
             if peers > contribution[r, n]:
@@ -168,6 +188,9 @@ def _strongest(  # type: ignore[no-untyped-def]
             _name_strongest(mine, best[r, n], member_ends, member_columns, member_strengths, because[r, n], strength)
             if because[r, n, 0] < 0:  # no member: whatever has a trace of it
                 _name_strongest(mine, best[r, n], item_ends, item_columns, item_strengths, because[r, n], strength)
+        for c in closest:
+            if c >= 0:
+                is_close[c] = False
         for a in range(user_ends[r], user_ends[r + 1]):
             x[user_columns[a]] = 0.0
 

@@ -16,7 +16,8 @@ from ocular.errors import DataError
 from ocular.evidence import Evidence, EvidenceConfig
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import find_members
-from ocular.explain.reasons import Explanation, Reason, Reasons, memberships
+from ocular.explain.finder import Reasons, memberships
+from ocular.explain.reasons import Explanation, Reason
 
 BACKGROUND = 1e-4
 
@@ -164,6 +165,70 @@ def test_equal_reasons_are_one() -> None:
 def test_together_equal_reasons_may_lead() -> None:
     summary = explained_by(because(5, 0.5, [2], [2]), because(3, 0.4, [0], [3]), because(7, 0.3, [0], [3])).summary()
     assert [reason.cocluster for reason in summary.shown_reasons] == [3, 5]
+
+
+def linked(parts: list[float], owned: list[int], named: int) -> Reason:
+    return Reason(-1, sum(parts), owned, [2], [3], kind="links", parts=parts, counts=[(1, 2)] * named)
+
+
+def similar(contribution: float, owned: list[int]) -> Reason:
+    return Reason(-1, contribution, owned, [4], [1], kind="peers", parts=[contribution], in_common=[1], n_peers=2)
+
+
+def test_what_is_said_by_counts_is_not_said_again() -> None:
+    """The pattern rests on the product that links name: one sentence, that of the counts, with what both add."""
+    links, pattern = linked([0.3], [0], 1), because(3, 0.5, [0, 1], [2, 3])
+    explanation = explained_by(pattern, links)
+    (reason,) = explanation.summary().shown_reasons
+    assert (reason.kind, reason.contribution, reason.merged) == ("links", pytest.approx(0.8), [pattern])
+    assert (explanation.summary().n_hidden, explanation.summary().shown_share) == (0, pytest.approx(1))
+    assert explanation.reasons == [pattern, links]  # complete and as they were
+    assert explanation.text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("links", "pattern", "one"),
+    [
+        ([0, 1], [1, 0], True),
+        ([0, 1, 2, 3], [3, 1], True),  # all that the pattern has are named by the links
+        ([0], [1, 2, 3, 0], False),  # the pattern names its first three, and 0 is not among them
+        ([0, 4], [0, 1, 2], False),
+    ],
+)
+def test_links_and_a_pattern_that_rest_on_the_same_products(links: list[int], pattern: list[int], one: bool) -> None:
+    parts = [0.6 / len(links)] * len(links)
+    shown = explained_by(linked(parts, links, len(links)), because(1, 0.4, pattern, [2])).summary().shown_reasons
+    assert [reason.kind for reason in shown] == (["links"] if one else ["links", "pattern"])
+
+
+def test_similar_clients_are_told_unless_all_they_share_is_named() -> None:
+    links = linked([0.3, 0.3], [0, 1], 2)
+    assert [r.kind for r in explained_by(links, similar(0.4, [1])).summary().shown_reasons] == ["links"]
+    assert [r.kind for r in explained_by(links, similar(0.4, [1, 2])).summary().shown_reasons] == ["links", "peers"]
+    # they have the products of the pattern in common and others: the sentence on the clients says more
+    pattern = because(1, 0.6, [0], [2])
+    assert [r.kind for r in explained_by(pattern, similar(0.4, [0, 1])).summary().shown_reasons] == ["pattern", "peers"]
+    assert [r.kind for r in explained_by(pattern, similar(0.4, [0])).summary().shown_reasons] == ["pattern"]
+
+
+def test_links_count_with_the_products_they_name() -> None:
+    links = linked([0.4, 0.2, 0.1, 0.1], [0, 1, 2, 3], 2)
+    summary = explained_by(links, because(1, 0.1, [4], [2]), base=0.1).summary()
+    assert summary.shown_share == pytest.approx(0.7)  # 0.6 of links and the pattern
+    assert (summary.hidden_share, summary.rest_share) == (pytest.approx(0.2), pytest.approx(0.1))
+    text = explained_by(links, base=0.2).text()
+    assert (
+        "- Clients who own a, b and 2 more often buy f: 1 of 2 with a (50%; 0% of all clients), 1 of 2 with b." in text
+    )
+    assert "- 2 more products not shown (20% of the score)." in text
+
+
+def test_similar_clients_are_counted_among_the_most_similar() -> None:
+    """Of ten most similar clients two bought it; others who did are similar too, but no part of the ten."""
+    reason = Reason(-1, 1.0, [0], [4, 7, 30, 31], list(range(40, 48)), kind="peers", n_peers=10, in_common=[3, 2, 1, 1])
+    assert (reason.buyers, reason.group, reason.rate) == ([4, 7], 10, 0.2)
+    none_close = Reason(-1, 1.0, [0], [30, 31], list(range(40, 50)), kind="peers", n_peers=10, in_common=[1, 1])
+    assert (none_close.buyers, none_close.group) == ([30, 31], 12)
 
 
 def test_weak_reasons_are_hidden_and_counted() -> None:

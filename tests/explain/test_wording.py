@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from ocular import Interactions, OCuLaR
+from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.price import SIMILAR, PriceEstimate
 from ocular.explain.reasons import Explanation, Reason
@@ -101,6 +103,85 @@ def test_many_small_patterns_are_said_to_be_the_rest() -> None:
         "- Popularity and background add 10% of the score.",
     ]
     assert explanation(*several[:5]).text().splitlines()[4:] == ["- 2 minor reasons not shown (40% of the score)."]
+
+
+LINKED = Reason(-1, 1.0, [0, 1, 2], [1, 2], base_rate=0.09, kind="links", parts=[0.5, 0.3, 0.2],
+                counts=[(46, 68), (31, 50), (9, 1200)])  # fmt: skip
+ALIKE = Reason(-1, 1.0, [0], [1, 2, 3], [4] * 3, kind="peers", parts=[1.0], in_common=[12, 11, 1], n_peers=6)
+
+
+def test_the_sentences_of_links() -> None:
+    one = replace(LINKED, owned_items=[0], parts=[1.0], counts=[(46, 68)])
+    assert named(one).text().splitlines()[1] == (
+        "- Clients who own nut often buy sail: 46 of 68 (68%; 9% of all clients)."
+    )
+    assert named(LINKED).text().splitlines()[1:] == [
+        "- Clients who own nut, saw and vise often buy sail: 46 of 68 with nut (68%; 9% of all clients), 31 of 50 with "
+        "saw, 9 of 1,200 with vise."
+    ]
+    assert "<li>Clients who own <bdi>nut</bdi> often buy <bdi>sail</bdi>: 46 of 68 (68%;" in named(one).to_html()
+    assert "- Clients who own nut often buy sail: 46 of 68 (68%; 9% of all clients)." in named(one).to_markdown()
+
+
+def test_a_sentence_on_many_linked_products_stays_short() -> None:
+    """Five are named, three of them with counts, and the others are only counted."""
+    many = Interactions.from_pairs([0], [0], (6, 40))
+    links = Reason(-1, 4.0, list(range(1, 21)), [1], kind="links", parts=[0.2] * 20, counts=[(3, 4)] * 5)
+    lines = explanation(links, interactions=many, user=0, item=30).text().splitlines()
+    assert lines[1:] == [
+        "- Clients who own Item 1, Item 2, Item 3, Item 4, Item 5 and 15 more often buy Item 30: 3 of 4 with Item 1 "
+        "(75%; 0% of all clients), 3 of 4 with Item 2, 3 of 4 with Item 3.",
+        "- 15 more products not shown (75% of the score).",
+    ]
+
+
+def test_the_sentences_of_similar_clients() -> None:
+    told = named(ALIKE)
+    sentence = (
+        "3 of the 6 clients most similar to Acme own sail: Bolt & Co (12 products in common), Corda (11), Dory (1)."
+    )
+    assert told.text().splitlines()[1] == f"- {sentence}"
+    assert told.text(show_clients=False).splitlines()[1] == "- 3 of the 6 clients most similar to Acme own sail."
+    assert "to <bdi>Acme</bdi> own <bdi>sail</bdi>: <bdi>Bolt &amp; Co</bdi> (12 products" in told.to_html()
+    assert "Bolt \\& Co (12 products in common), Corda (11)" in told.to_markdown()
+    for form in (told.to_html(show_clients=False), told.to_markdown(show_clients=False)):
+        assert "Bolt" not in form
+    assert "Bolt" not in json.dumps(told.to_dict(show_clients=False))
+    one_of_them = replace(ALIKE, other_users=[4] * 5)
+    assert named(one_of_them).text().splitlines()[1] == (
+        "- 1 of the 6 clients most similar to Acme owns sail: Bolt & Co (12 products in common)."
+    )
+    not_the_closest = replace(ALIKE, other_users=[4] * 6)
+    assert (
+        named(not_the_closest).text().splitlines()[1].startswith("- 3 clients similar to Acme own sail: Bolt & Co (12")
+    )
+    alone = Reason(-1, 1.0, [0], [1], kind="peers", parts=[1.0], in_common=[1], n_peers=1)
+    assert named(alone).text().splitlines()[1] == (
+        "- A client similar to Acme owns sail: Bolt & Co (1 product in common)."
+    )
+
+
+def test_only_some_clients_may_be_named() -> None:
+    told = wording.sentence(named(ALIKE), ALIKE, lambda user: user == 2)
+    assert told == "3 of the 6 clients most similar to Acme own sail: Corda (11 products in common)."
+    assert wording.sentence(named(ALIKE), ALIKE, lambda _: False) == "3 of the 6 clients most similar to Acme own sail."
+
+
+def test_reasons_in_one_line() -> None:
+    pattern = Reason(0, 1.0, [0, 1, 2, 3], [1, 2], [3, 4])
+    assert wording.brief(named(pattern), pattern) == "has nut; saw; vise; 1 more; 2 of 4 such clients bought it"
+    assert wording.brief(named(LINKED), LINKED) == "clients who own nut; saw; vise often buy it: 46 of 68 with nut"
+    one = replace(LINKED, owned_items=[0], parts=[1.0], counts=[(46, 68)])
+    assert wording.brief(named(one), one) == "clients who own nut often buy it: 46 of 68"
+    assert wording.brief(named(ALIKE), ALIKE) == "3 of the 6 most similar clients bought it"
+
+
+def test_a_dict_has_what_links_and_peers_rest_on() -> None:
+    links, peers = named(LINKED, replace(ALIKE, owned_items=[3])).to_dict()["reasons"]
+    assert links["links"][0] == {"product": "nut", "bought_by": 46, "owners": 68}
+    assert (links["cocluster"], links["peers"], links["share"]) == (None, [], 0.5)
+    assert peers["peers"][:2] == [{"client": "Bolt & Co", "in_common": 12}, {"client": "Corda", "in_common": 11}]
+    assert (peers["links"], peers["bought_by"], peers["group"]) == ([], 3, 6)
 
 
 def test_names_with_commas_are_quoted() -> None:

@@ -179,14 +179,19 @@ def test_evidence_groups_columns_and_rows_by_reason(model: OCuLaR) -> None:
     assert {"reason 1\n75%", "2\n25%"} <= set(texts(figure))
 
 
-def test_evidence_shows_those_who_did_not_buy_too(model: OCuLaR) -> None:
-    # two rows of buyers for each of others, buyers first; the last column is empty for the others
+def explained(model: OCuLaR, reason: Reason) -> Explanation:
+    """Product 7 for client 2, for one reason."""
     history = model.interactions_
-    reason = Reason(0, 1.0, owned_items=[2, 3], similar_users=[4, 5, 6, 7], other_users=[0, 1, 3])
-    explanation = Explanation(
+    return Explanation(
         user=2, item=7, confidence=0.5, owned=False, reasons=[reason], interactions=history,
         client_items=history.by_user[2],
     )  # fmt: skip
+
+
+def test_evidence_shows_those_who_did_not_buy_too(model: OCuLaR) -> None:
+    # two rows of buyers for each of others, buyers first; the last column is empty for the others
+    reason = Reason(0, 1.0, owned_items=[2, 3], similar_users=[4, 5, 6, 7], other_users=[0, 1, 3])
+    explanation = explained(model, reason)
     figure = plots.plot_evidence(explanation, max_clients=5)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["4", "5", "6", "7", "0", "2"]
     assert {user for user, item in squares(figure, "reason 1") if item == "7"} == {"4", "5", "6", "7"}
@@ -205,6 +210,38 @@ def test_evidence_says_how_much_it_leaves_out(model: OCuLaR) -> None:
     assert "10% of the score is not shown" in figure.axes[0].get_xlabel()
     assert figure.axes[0].get_yticklabels()[-1].get_text() == "the client"
     assert squares(figure, "reason 3") >= {("the client", "2")}
+
+
+def test_evidence_of_links_are_the_products_it_names(model: OCuLaR) -> None:
+    """Columns are the two named of three linked products, rows the owners of the first: who bought it, who did not."""
+    reason = Reason(
+        -1, 1.0, [2, 3, 0], [4, 7], [0], kind="links", parts=[0.5, 0.45, 0.05], counts=[(2, 3), (2, 3)], base_rate=0.5
+    )
+    explanation = explained(model, reason)
+    figure = plots.plot_evidence(explanation)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["2", "3", "7"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["4", "7", "0", "2"]
+    R = three_blocks()
+    shown = squares(figure, "reason 1")
+    assert shown == {(u, i) for u in ("4", "7", "0", "2") for i in ("2", "3", "7") if R[int(u), int(i)]}
+    assert {"reason 1: 2 of 3 bought it", "reason 1: products bought together"} <= set(texts(figure))
+    assert "reason 1\n95%" in texts(figure)  # what the named products carry
+    assert "5% of the score is not shown" in figure.axes[0].get_xlabel()
+
+
+def test_evidence_of_peers_are_the_most_similar_clients(model: OCuLaR) -> None:
+    """Rows are the most similar clients: client 8 bought it and is similar too, but is not one of the closest three."""
+    reason = Reason(
+        -1, 1.0, [3, 2], [4, 5, 8], [0], kind="peers", parts=[0.5, 0.4, 0.1], in_common=[2, 2, 1], n_peers=3
+    )
+    explanation = explained(model, reason)
+    figure = plots.plot_evidence(explanation)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["3", "2", "7"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["4", "5", "0", "2"]
+    assert {user for user, item in squares(figure, "reason 1") if item == "7"} == {"4", "5"}
+    assert {"reason 1: 2 of 3 bought it", "reason 1: similar clients"} <= set(texts(figure))
+    hidden = plots.plot_evidence(explanation, show_clients=False)
+    assert [label.get_text() for label in hidden.axes[0].get_yticklabels()][:3] == ["client A", "client B", "client C"]
 
 
 def test_evidence_hides_other_clients(nasty: OCuLaR) -> None:

@@ -217,3 +217,20 @@ def test_a_model_without_coclusters_has_a_report() -> None:
     model = OCuLaR(2, 1e6, tol=0.0, max_iter=10, random_state=0).fit(np.eye(4, dtype=int))
     assert model.coclusters() == []
     Page(model_report(model, [])).check()
+
+
+def test_a_report_has_reasons_of_all_kinds_and_hides_clients_in_them(named: Interactions) -> None:
+    weights = {"links": 0.5, "peers": 2.0, "link_regularization": 5.0}
+    advisor = Advisor(OCuLaR(4, 0.5, tol=1e-3, random_state=0, **weights).fit(named))
+    kinds, told = set(), ""
+    for user in range(0, 60, 6):
+        client = named.user_labels[user]
+        found = advisor.recommend(client, n=3)
+        kinds |= {reason.kind for each in found for reason in each.explanation.summary().shown_reasons}
+        Page(client_report(advisor, client, found)).check()
+        page = Page(client_report(advisor, client, found, show_clients=False))
+        told += page.text
+        assert not [name for name in named.user_labels if name != client and name in page.text.replace(client, "")]
+    assert kinds == {"pattern", "links", "peers"}
+    assert "often buy Produkt" in told
+    assert re.search(r"\d of the 10 clients most similar to Client \d+ GmbH owns? Produkt", told)

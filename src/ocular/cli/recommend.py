@@ -80,8 +80,10 @@ def recommend(
     JSON and CSV also have hit_rate, and what similar clients paid for a unit (price; price_low to price_high: 80% of
     them). Where the model has names beside the keys, client_name and product_name show them.
 
-    With --all every recommendation has its typical price, quantity and value, its strongest pattern and what the client
-    owns of it. Standard output is CSV, or JSON lines with --format json.
+    With --all every recommendation has its typical price, quantity and value, and its strongest reason: the kind
+    (pattern, links between products, or peers: similar clients), its share of the score, the client's purchases behind
+    it or how many similar clients bought the product, and a line in words. Standard output is CSV, or JSON lines with
+    --format json.
     """
     from ocular.advisor import Advisor
 

@@ -13,8 +13,10 @@ from ocular.data.interactions import Interactions
 from ocular.evidence import Evidence
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import Members
+from ocular.explain.finder import Reasons, memberships
 from ocular.explain.price import estimate_price
-from ocular.explain.reasons import Explanation, Reasons, memberships
+from ocular.explain.pulls import Pulls
+from ocular.explain.reasons import Explanation
 
 
 class Client(NamedTuple):
@@ -26,6 +28,15 @@ class Client(NamedTuple):
     bias: float
     peers: sp.csr_array | None = None  # (n_users, 1)
     is_supposed: bool = False  # `items` are not the purchases of the user
+
+    def without_itself(self) -> Client:
+        """Return the client who is not their own peer, as a client of the model with other purchases would be."""
+        if self.user is None or self.peers is None or not self.peers[[self.user]].nnz:
+            return self
+        peers = self.peers.tocoo()
+        others = peers.row != self.user
+        values, places = peers.data[others], (peers.row[others], peers.col[others])
+        return self._replace(peers=sp.csr_array((values, places), shape=peers.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +53,25 @@ class Explainer:
 
     def explain(self, client: Client, items: list[int]) -> list[Explanation]:
         """Return an explanation for each of the items."""
-        strengths = memberships(client.factors, 0)
+        client = client.without_itself()
+        strengths, pulls = memberships(client.factors, 0), self._pulls(client)
         reasons = Reasons(
             strengths, client.items, self.evidence, self.members, self.interactions, client.user, client.peers
         )
         owned, supposed = set(client.items.tolist()), None
         if client.user is not None and client.is_supposed:
             supposed = sorted(owned.difference(self.interactions.by_user[client.user].tolist()))
-        return [self._explain(client, item, reasons, supposed, owned=item in owned) for item in items]
+        return [self._explain(client, item, reasons, pulls, supposed, owned=item in owned) for item in items]
+
+    def _pulls(self, client: Client) -> Pulls:
+        items = np.sort(client.items)
+        base = self.item_bias[items].astype(np.float64) + client.bias + self.bias + self.background
+        peers = sp.csr_array((self.interactions.n_users, 1)) if client.peers is None else client.peers
+        factors = client.factors, self.evidence.item_factors
+        return Pulls(items, *factors, base, peers, self.background, self.interactions)
 
     def _explain(
-        self, client: Client, item: int, reasons: Reasons, supposed: list[int] | None, *, owned: bool
+        self, client: Client, item: int, reasons: Reasons, pulls: Pulls, supposed: list[int] | None, *, owned: bool
     ) -> Explanation:
         found, related = reasons.find(item)
         base = client.bias + float(self.item_bias[item]) + self.background + self.bias
@@ -71,4 +90,5 @@ class Explainer:
             supposed=supposed,
             observed=None if calibration is None else calibration.observed(confidence),
             price=estimate_price(item, related, self.interactions, client.user),
+            pulls=pulls,
         )

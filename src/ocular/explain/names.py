@@ -36,11 +36,11 @@ def join_names(labels: Sequence[Any], noun: str, write: Write = str, total: int 
     more = [f"{total - MAX_EXAMPLES:,} more"] if total > MAX_EXAMPLES else []
     shown = [one_line(str(label)) for label in labels[:MAX_EXAMPLES]]
     if not all(name.isdecimal() for name in shown):
-        return _joined([*(write(_name(label, noun)) for label in labels[:MAX_EXAMPLES]), *more])
+        return joined([*(write(_name(label, noun)) for label in labels[:MAX_EXAMPLES]), *more])
     whole = total == len(labels) and all(isinstance(label, int) for label in labels)
     ranges = _ranges(labels) if whole else []
     numbers = ranges if 0 < len(ranges) <= MAX_EXAMPLES else [*shown, *more]
-    return f"{noun}{'s' if total > 1 else ''} {_joined(numbers)}"
+    return f"{noun}{'s' if total > 1 else ''} {joined(numbers)}"
 
 
 def one_line(text: str) -> str:
@@ -98,5 +98,11 @@ def _ranges(numbers: Sequence[int]) -> list[str]:
     return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
 
 
-def _joined(parts: Sequence[str]) -> str:
+def joined(parts: Sequence[str]) -> str:
+    """
+    Return parts as a list in a sentence.
+
+    >>> joined(["bolt", "nut", "saw"])
+    'bolt, nut and saw'
+    """
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)

@@ -7,7 +7,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ocular.explain.names import MAX_EXAMPLES, Write, client_name, isolated, join_names, percent, product_name, quoted
+from ocular.explain.names import (
+    MAX_EXAMPLES,
+    Write,
+    client_name,
+    isolated,
+    join_names,
+    joined,
+    percent,
+    product_name,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from ocular.explain.reasons import Explanation, Reason, ReasonSummary
@@ -15,6 +25,9 @@ if TYPE_CHECKING:
 NO_PRICE = "No price estimate: too few other clients paid a known price for it."
 MAX_RANGES = 1000  # numbered clients or products that are looked through for ranges
 MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
+MAX_COUNTED = 3  # products of links with the number of their owners in a sentence
+
+MayName = Callable[[int], bool]  # whether a reader may learn the name of this client
 
 
 class Rationale(NamedTuple):
@@ -70,13 +83,11 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
         head = f"{bought}; the model gives that a confidence of {confidence}"
     points = []
     for n, reason in enumerate(summary.shown_reasons):
-        if reason.kind == "links":
-            points.append(_links(explanation, reason, write))
-        elif reason.kind == "peers":
-            points.append(_peers(explanation, reason, client, show_clients, write))
-        else:
+        if reason.kind == "pattern":
             subject = f"Moreover, {client}" if n else first
             points.append(f"{subject} has purchased {_evidence(explanation, reason, show_clients, write)}")
+        else:
+            points.append(sentence(explanation, reason, lambda _: show_clients, write))
     points += _what_is_not_shown(explanation, summary, first)
     return Rationale(f"{assumption}{head} because:", points, _notes(explanation))
 
@@ -104,34 +115,67 @@ def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, writ
     )
 
 
-def _links(explanation: Explanation, reason: Reason, write: Write) -> str:
+def sentence(explanation: Explanation, reason: Reason, may_name: MayName, write: Write | None = None) -> str:
+    """Return the sentence on a reason of links or peers, with the names of those clients that the reader may learn."""
+    write = write or _for_text
+    if reason.kind == "links":
+        return _links(explanation, reason, write(product_name(explanation.product)), write)
+    return _peers(explanation, reason, may_name, write)
+
+
+def brief(explanation: Explanation, reason: Reason) -> str:
+    """Return a reason in one line for a table: no other client's name."""
+    if reason.kind == "peers":
+        return f"{_similar_owners(reason)} bought it"
+    data, n_items = explanation.interactions, len(reason.owned_items)
+    if reason.kind == "links":
+        n_items = len(reason.named_items) + reason.n_unnamed
+    names = [str(data.item_name(item)) for item in reason.named_items[:MAX_EXAMPLES]]
+    more = n_items - len(names)
+    owned = "; ".join([*names, f"{more:,} more"] if more else names)
+    if reason.kind == "links":
+        bought, owners = reason.counts[0]
+        with_first = f" with {names[0]}" if n_items > 1 else ""
+        return f"clients who own {owned} often buy it: {bought:,} of {owners:,}{with_first}"
+    return f"has {owned}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
+
+
+def _links(explanation: Explanation, reason: Reason, product: str, write: Write) -> str:
     """Return "Clients who own A often buy X: 46 of 68 (68%; 9% of all clients)."."""
     data = explanation.interactions
-    names = [write(product_name(data.item_name(item))) for item in reason.owned_items[: len(reason.counts)]]
-    (both, owners), *more = reason.counts
-    product, with_first = write(product_name(explanation.product)), f" with {names[0]}" if more else ""
+    names = [write(product_name(data.item_name(item))) for item in reason.named_items]
+    (both, owners), *others = reason.counts[:MAX_COUNTED]
+    owned = [*names, f"{reason.n_unnamed:,} more"] if reason.n_unnamed else names
+    with_first = f" with {names[0]}" if len(owned) > 1 else ""
     rates = f"{percent(both / max(owners, 1))}; {percent(reason.base_rate)} of all clients"
     shares = [f"{both:,} of {owners:,}{with_first} ({rates})"]
-    shares += [f"{both:,} of {owners:,} with {name}" for name, (both, owners) in zip(names[1:], more, strict=True)]
-    owned = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    return f"Clients who own {owned} often buy {product}: {', '.join(shares)}."
+    shares += [f"{both:,} of {owners:,} with {name}" for name, (both, owners) in zip(names[1:], others, strict=False)]
+    return f"Clients who own {joined(owned)} often buy {product}: {', '.join(shares)}."
 
 
-def _peers(explanation: Explanation, reason: Reason, client: str, show_clients: bool, write: Write) -> str:
+def _peers(explanation: Explanation, reason: Reason, may_name: MayName, write: Write) -> str:
     """Return "7 of the 10 clients most similar to Acme own X: Foo (12 products in common), Bar (11)."."""
     data, product = explanation.interactions, write(product_name(explanation.product))
-    n_owners, n_similar = reason.n_peers - len(reason.other_users), len(reason.similar_users)
-    share = f"{n_owners} of the {reason.n_peers} clients most similar to {client} own {product}"
-    if n_owners == 0 or reason.n_peers == 1:
-        share = f"{n_similar:,} clients similar to {client} own {product}"
-        if n_similar == 1:
-            share = f"A client similar to {client} owns {product}"
-    if not show_clients:
+    client = write(client_name(explanation.client))
+    share = f"{_similar_owners(reason, f' to {client}')} {'owns' if len(reason.buyers) == 1 else 'own'} {product}"
+    pairs = zip(reason.buyers, reason.in_common, strict=False)  # products in common of the first ones only
+    named = [(write(client_name(data.user_name(user))), n) for user, n in pairs if may_name(user)][:MAX_EXAMPLES]
+    if not named:
         return f"{share}."
-    names = [write(client_name(data.user_name(user))) for user in reason.similar_users[:MAX_EXAMPLES]]
-    noun = "product" if reason.in_common[0] == 1 else "products"
-    common = [f"{reason.in_common[0]:,} {noun} in common", *(f"{n:,}" for n in reason.in_common[1:])]
-    return f"{share}: {', '.join(f'{name} ({n})' for name, n in zip(names, common, strict=False))}."
+    unit = " product in common" if named[0][1] == 1 else " products in common"
+    common = [f"{n:,}{unit if not place else ''}" for place, (_, n) in enumerate(named)]
+    return f"{share}: {', '.join(f'{name} ({n})' for (name, _), n in zip(named, common, strict=True))}."
+
+
+def _similar_owners(reason: Reason, to_client: str = "") -> str:
+    """Return "7 of the 10 clients most similar to Acme", or how many similar ones where none of the closest is."""
+    n_close, n_similar = reason.n_peers - len(reason.other_users), len(reason.similar_users)
+    if n_close and reason.n_peers > 1:
+        most_similar = f"clients most similar{to_client}" if to_client else "most similar clients"
+        return f"{n_close} of the {reason.n_peers} {most_similar}"
+    if n_similar == 1:
+        return f"A client similar{to_client}" if to_client else "a similar client"
+    return f"{n_similar:,} clients similar{to_client}" if to_client else f"{n_similar:,} similar clients"
 
 
 def _listed(rows: Sequence[int], name: Callable[[int], Any], noun: str, write: Write) -> str:
@@ -145,17 +189,20 @@ def _listed(rows: Sequence[int], name: Callable[[int], Any], noun: str, write: W
 def _what_is_not_shown(explanation: Explanation, summary: ReasonSummary, client: str) -> list[str]:
     """Return what carries the rest of the score; `client` begins a sentence."""
     sentences, hidden = [], percent(summary.hidden_share)
-    shown_share = 1 - summary.hidden_share - summary.rest_share
-    if summary.n_hidden > 1 and shown_share < 0.5 and summary.hidden_share > summary.rest_share:
+    many_patterns = summary.n_hidden > 1 and all(reason.kind == "pattern" for reason in explanation.reasons)
+    minor = "minor" if summary.hidden_share < 0.5 else "other"
+    left_out = [f"1 {minor} reason" if summary.n_hidden == 1 else f"{summary.n_hidden:,} {minor} reasons"]
+    unnamed = sum(reason.n_unnamed for reason in summary.shown_reasons)
+    if unnamed:
+        left_out = [*left_out[: summary.n_hidden], f"{unnamed:,} more product{'' if unnamed == 1 else 's'}"]
+    if many_patterns and summary.shown_share < 0.5 and summary.hidden_share > summary.rest_share:
         products = f"{len(explanation.client_items):,} products so far"
         sentences.append(
             f"The rest, {hidden} of the score, comes from {summary.n_hidden:,} smaller patterns: {client} buys from "
             f"many of them ({products})."
         )
-    elif summary.n_hidden:
-        minor = "minor" if summary.hidden_share < 0.5 else "other"
-        reasons = f"1 {minor} reason" if summary.n_hidden == 1 else f"{summary.n_hidden:,} {minor} reasons"
-        sentences.append(f"{reasons} not shown ({hidden} of the score).")
+    elif summary.n_hidden or unnamed:
+        sentences.append(f"{' and '.join(left_out)} not shown ({hidden} of the score).")
     if summary.rest_share >= MIN_REST_SHARE:
         sentences.append(f"Popularity and background add {percent(summary.rest_share)} of the score.")
     return sentences

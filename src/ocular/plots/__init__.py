@@ -6,7 +6,8 @@ They are matplotlib figures without global state: a notebook shows them as they 
 
 from ocular.plots.charts import plot_coclusters, plot_reliability, plot_search
 from ocular.plots.drawing import Picture, check_picture_name, png, save_figure
-from ocular.plots.matrices import plot_evidence, plot_matrix, plot_probabilities
+from ocular.plots.evidence import plot_evidence
+from ocular.plots.matrices import plot_matrix, plot_probabilities
 
 __all__ = [
     "Picture",

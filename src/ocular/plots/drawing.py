@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from ocular.errors import ConfigError, MissingExtraError
 from ocular.explain.names import one_line
 from ocular.storage import write_file
-from ocular.validation import check_choice
+from ocular.validation import check_choice, check_whole
 
 try:
     from matplotlib.axes import Axes
@@ -41,6 +42,7 @@ LINES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}  # a $ in a name is a dollar
 DPI = 144  # sharp on screens with many pixels too
 SCREEN_DPI = 96  # of a browser
+MAX_ROWS = 200  # or columns of any picture: more could not be read
 
 THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
@@ -246,3 +248,14 @@ def readable_on(under: Any) -> str:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(under)]
     luminance = float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
     return "#000000" if (luminance + 0.05) ** 2 > 0.0525 else "#ffffff"
+
+
+def letters(number: int) -> str:
+    """Return A, B, …, Z, AA, AB, … for 0, 1, …"""
+    first = letters(number // 26 - 1) if number >= 26 else ""
+    return first + ascii_uppercase[number % 26]
+
+
+def check_count(value: int, name: str) -> int:
+    """Return a number of rows or columns, or raise a ConfigError where it makes no sense."""
+    return check_whole(value, name, 1, MAX_ROWS)

@@ -44,7 +44,7 @@ def total_outcomes(parts: Iterable[Outcomes]) -> Outcomes:
 
 @dataclass(frozen=True)
 class PatternOutcomes:
-    """What became of the recommendations whose strongest reason was one pattern of one model."""
+    """What became of the recommendations whose strongest reason was one pattern, or another kind, of one model."""
 
     model: str
     label: str
@@ -53,19 +53,20 @@ class PatternOutcomes:
 
 def outcomes_by_pattern(database: Database, visitor: Visitor) -> list[PatternOutcomes]:
     """Return outcomes, the newest model first, and within a model the pattern with most feedback first."""
-    key = (Feedback.model, Feedback.pattern)
-    query = only_overseen(select(*key, Feedback.status, func.count(), func.max(Feedback.label)), visitor)
+    key = (Feedback.model, Feedback.pattern, Feedback.label)  # the other kinds have no number, but a label
+    query = only_overseen(select(*key, Feedback.status, func.count()), visitor)
     query = query.where(Feedback.id.in_(latest_ids())).group_by(*key, Feedback.status)
-    labels: dict[tuple[str, int | None], str] = {}
-    counts: dict[tuple[str, int | None], dict[Status, int]] = {}
+    counts: dict[tuple[str, int | None, str], dict[Status, int]] = {}
     with database.reading() as transaction:
-        for model, pattern, status, count, label in transaction.execute(query):
-            labels[model, pattern] = label or "no pattern"
-            counts.setdefault((model, pattern), dict.fromkeys(Status, 0))[Status(status)] = count
+        for model, pattern, label, status, count in transaction.execute(query):
+            counts.setdefault((model, pattern, label), dict.fromkeys(Status, 0))[Status(status)] = count
         first_use = dict(
             transaction.execute(select(Feedback.model, func.min(Feedback.id)).group_by(Feedback.model)).all()
         )
-    by_pattern = [PatternOutcomes(key[0], labels[key], Outcomes(of_status)) for key, of_status in counts.items()]
+    by_pattern = [
+        PatternOutcomes(model, label or "no pattern", Outcomes(of_status))
+        for (model, _, label), of_status in counts.items()
+    ]
     return sorted(by_pattern, key=lambda part: (-first_use[part.model], -part.outcomes.total, part.label))
 
 

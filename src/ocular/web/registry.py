@@ -26,7 +26,7 @@ from ocular.explain.reasons import LINKS, PATTERN, PEERS, Reason
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
 
-REASON_LABELS = {LINKS: "Products they own", PEERS: "Similar clients"}
+KIND_LABELS = {PATTERN: "Pattern", LINKS: "Products bought together", PEERS: "Similar clients"}
 
 _log = logging.getLogger("ocular.web")
 
@@ -62,7 +62,7 @@ class ServedModel:
     def reason_label(self, reason: Reason) -> tuple[int | None, str]:
         """Return the pattern of a reason, None for the other kinds, and what it is called."""
         if reason.kind != PATTERN:
-            return None, REASON_LABELS[reason.kind]
+            return None, KIND_LABELS[reason.kind]
         return reason.cocluster, self.pattern_label(reason.cocluster)
 
     def knows(self, client: str, product: str) -> bool:

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
+from ocular.explain import wording
 from ocular.explain.coclusters import CoCluster
-from ocular.explain.names import client_name, product_name
-from ocular.explain.reasons import Explanation, Reason
-from ocular.web.registry import ServedModel
+from ocular.explain.names import client_name, joined, product_name
+from ocular.explain.reasons import LINKS, PATTERN, Explanation, Reason
+from ocular.web.registry import KIND_LABELS, ServedModel
 
 MATRIX_CLIENTS, MATRIX_OTHERS, MATRIX_PRODUCTS = 12, 4, 10
 MAX_NAMES, MAX_NAMES_IN_SENTENCE = 50, 3
 HIDDEN_NAME = "a client"
+NO_REASON = "Based on overall popularity."
 
 Readable = NDArray[np.bool_]  # (n_users,) whose names the visitor may read
 
@@ -41,19 +43,41 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class LinkView:
+    """A product that the client owns, and how many of its other owners bought the recommended one."""
+
+    product: str
+    bought_by: int
+    owners: int
+
+
+@dataclass(frozen=True)
+class PeerView:
+    """A similar client who bought the product, and the number of products that both have."""
+
+    client: str
+    in_common: int
+
+
+@dataclass(frozen=True)
 class ReasonView:
     """A reason for a recommendation, with its evidence."""
 
     kind: str  # "pattern", "links" or "peers"
+    kind_label: str  # the kind as people read it
     pattern: int | None  # None for the other kinds
-    label: str
+    label: str  # of the pattern, or of the kind
+    sentence: str  # names only the clients whose names may be read
+    contribution: float  # to the affinity
     share: float  # of the affinity
     owned_products: list[str]  # the first of them
     n_owned_products: int
     similar_clients: list[str]  # those who bought the product, as far as their names may be read
     n_hidden_clients: int  # similar clients whose names may not be read
-    bought_by: int  # similar clients
-    group: int  # clients of the pattern with some of the owned products, without this one
+    links: list[LinkView]  # of links only
+    peers: list[PeerView]  # of peers only, as far as their names may be read
+    bought_by: int  # clients of the group
+    group: int  # without this one: the pattern's with some of the owned products, owners of the first, or most similar
     base_rate: float  # share of all other clients who bought the product
     matrix: Matrix | None
 
@@ -81,8 +105,14 @@ class RecommendationView:
     strongest_reason: str  # one sentence
     reasons: list[ReasonView]
     hidden_reasons: int
+    shown_share: float
     hidden_share: float
     rest_share: float
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of the strongest reason."""
+        return self.reasons[0].kind if self.reasons else None
 
     @property
     def pattern(self) -> int | None:
@@ -93,7 +123,7 @@ class RecommendationView:
         """Return plain values for JSON, amounts in cents."""
         names = ("price", "price_low", "price_high", "typical_price", "value")
         amounts = {name: _cents(getattr(self, name)) for name in names}
-        return asdict(self) | amounts | {"pattern": self.pattern}
+        return asdict(self) | amounts | {"kind": self.kind, "pattern": self.pattern}
 
 
 def view_recommendation(
@@ -124,9 +154,10 @@ def view_recommendation(
         typical_quantity=float(values.quantities[item]),
         value=None if explanation.owned else values.value(item, recommendation.confidence),
         owned=explanation.owned,
-        strongest_reason=_sentence(reasons),
+        strongest_reason=reasons[0].sentence if reasons else NO_REASON,
         reasons=reasons,
         hidden_reasons=summary.n_hidden,
+        shown_share=summary.shown_share,
         hidden_share=summary.hidden_share,
         rest_share=summary.rest_share,
     )
@@ -140,34 +171,40 @@ def _view_reason(
     served: ServedModel, explanation: Explanation, reason: Reason, affinity: float, readable: Readable, evidence: bool
 ) -> ReasonView:
     interactions, max_names = explanation.interactions, MAX_NAMES if evidence else MAX_NAMES_IN_SENTENCE
-    similar = np.array(reason.similar_users, dtype=np.int64)
+    similar = np.array(reason.buyers, dtype=np.int64)
     named = similar[readable[similar]]
     pattern, label = served.reason_label(reason)
+    counted = zip(reason.named_items, reason.counts, strict=False)  # links only
+    peers = [(user, n) for user, n in zip(reason.buyers, reason.in_common, strict=False) if readable[user]]
     return ReasonView(
         kind=reason.kind,
+        kind_label=KIND_LABELS[reason.kind],
         pattern=pattern,
         label=label,
+        sentence=_sentence(explanation, reason, readable),
+        contribution=reason.contribution,
         share=reason.contribution / affinity,
         owned_products=[product_name(interactions.item_name(i)) for i in reason.owned_items[:max_names]],
         n_owned_products=len(reason.owned_items),
         similar_clients=[client_name(interactions.user_name(u)) for u in named[:max_names].tolist()],
         n_hidden_clients=len(similar) - len(named),
-        bought_by=len(similar),
+        links=[LinkView(product_name(interactions.item_name(i)), both, owners) for i, (both, owners) in counted],
+        peers=[PeerView(client_name(interactions.user_name(user)), n) for user, n in peers],
+        bought_by=len(reason.buyers),
         group=reason.group,
         base_rate=reason.base_rate,
         matrix=_matrix(explanation, reason, readable) if evidence else None,
     )
 
 
-def _sentence(reasons: Sequence[ReasonView]) -> str:
-    if not reasons:
-        return "No pattern speaks for it: this is what popularity alone gives."
-    first, n_named = reasons[0], MAX_NAMES_IN_SENTENCE
-    more = f" and {first.n_owned_products - n_named:,} more" if first.n_owned_products > n_named else ""
-    return (
-        f"Has {', '.join(first.owned_products[:n_named])}{more}; {first.bought_by:,} of the {first.group:,} clients "
-        "with a similar history also bought it."
-    )
+def _sentence(explanation: Explanation, reason: Reason, readable: Readable) -> str:
+    """Return a reason in a sentence or two; of a pattern without the names of its clients."""
+    if reason.kind != PATTERN:
+        return wording.sentence(explanation, reason, lambda user: bool(readable[user]))
+    named = [product_name(explanation.interactions.item_name(i)) for i in reason.named_items]
+    more = len(reason.owned_items) - len(named)
+    owned = joined([*named, f"{more:,} more"] if more else named)
+    return f"Owns {owned}. {len(reason.buyers):,} of {reason.group:,} similar clients bought this."
 
 
 def _matrix(explanation: Explanation, reason: Reason, readable: Readable) -> Matrix:
@@ -177,9 +214,10 @@ def _matrix(explanation: Explanation, reason: Reason, readable: Readable) -> Mat
     Those with readable names come first, since a square says more with a name beside it.
     """
     interactions = explanation.interactions
-    items = [*reason.owned_items[:MATRIX_PRODUCTS], explanation.item]
+    owned = reason.named_items if reason.kind == LINKS else reason.owned_items
+    items = [*owned[:MATRIX_PRODUCTS], explanation.item]
     own = MatrixRow(_client_name(explanation), _bought(explanation.client_items, items), self=True)
-    buyers, others = reason.similar_users, reason.other_users
+    buyers, others = reason.buyers, reason.other_users
     n_others = max(MATRIX_CLIENTS - len(buyers), min(len(others), MATRIX_OTHERS))
     users = [
         *_readable_first(buyers, readable)[: MATRIX_CLIENTS - n_others],

@@ -54,9 +54,11 @@ class RecommendationAnswer(BaseModel):
     strongest_reason: str = Field(description="The strongest reason in one sentence.")
     reasons: list[ReasonView] = Field(description="Strongest first.")
     hidden_reasons: int = Field(description="Number of weaker reasons that are not listed.")
-    hidden_share: float = Field(description="Their share of the affinity.")
+    shown_share: float = Field(description="Share of the affinity that the reasons' sentences show.")
+    hidden_share: float = Field(description="Share of the affinity that is not shown: theirs and unnamed products'.")
     rest_share: float = Field(description="Share of the affinity that comes from popularity.")
-    pattern: int | None = Field(description="Number of the pattern of the strongest reason.")
+    kind: str | None = Field(description='Kind of the strongest reason: "pattern", "links" or "peers"; null for none.')
+    pattern: int | None = Field(description="Number of the pattern of the strongest reason; null for another kind.")
     status: Status | None = Field(description="The latest status; null if nobody has given feedback.")
     seal: str = Field(description="To be given back with feedback, which then counts for this very recommendation.")
 
@@ -104,8 +106,8 @@ class FeedbackEntry(BaseModel):
     team: str
     model: str = Field(description="Version of the model that recommended it.")
     confidence: float
-    pattern: int | None
-    label: str = Field(description="What the pattern was called.")
+    pattern: int | None = Field(description="Of the strongest reason; null where that was of another kind.")
+    label: str = Field(description="What the pattern, or the other kind of reason, was called.")
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
