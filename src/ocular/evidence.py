@@ -12,7 +12,7 @@ that none of them can disagree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.solver.config import FitConfig, user_weights
-from ocular.solver.links import LinkConfig, fit_links
-from ocular.validation import check_number, check_whole
+from ocular.solver.links import LIKELIHOOD, LOSSES, LinkConfig, fit_links
+from ocular.validation import check_choice, check_number, check_whole
 
 Floats = NDArray[np.float32]
 
@@ -36,12 +36,14 @@ class EvidenceConfig:
     popularity: float = 0.0
     link_regularization: float = 300.0  # μ
     n_links: int = 500
+    link_loss: str = LIKELIHOOD  # of links between products; peers are always fitted by the likelihood
 
     def __post_init__(self) -> None:
         for name, low, high in (("links", 0, 1e6), ("peers", 0, 1e6), ("popularity", -5, 5)):
             object.__setattr__(self, name, check_number(getattr(self, name), name, low, high))
         mu = check_number(self.link_regularization, "link_regularization", 0, 1e12)
         object.__setattr__(self, "link_regularization", mu)
+        check_choice(self.link_loss, "link_loss", LOSSES)
         object.__setattr__(self, "n_links", check_whole(self.n_links, "n_links", 1, 10_000))
 
     @property
@@ -50,7 +52,11 @@ class EvidenceConfig:
         return self.links == 0 and self.peers == 0 and self.popularity == 0
 
     def for_links(self, fit: FitConfig) -> LinkConfig:
-        """Return how links and peers are fitted beside these patterns."""
+        """Return how links are fitted beside these patterns."""
+        return replace(self.for_peers(fit), loss=self.link_loss)
+
+    def for_peers(self, fit: FitConfig) -> LinkConfig:
+        """Return how peers are fitted beside these patterns."""
         return LinkConfig(self.link_regularization, self.n_links, fit.background, n_threads=fit.threads)
 
 
@@ -74,18 +80,26 @@ def fit_peers(interactions: Interactions, evidence: EvidenceConfig, config: FitC
     n_users = interactions.n_users
     if evidence.peers == 0:
         return sp.csr_array((n_users, n_users), dtype=np.float32)
-    return fit_links(interactions.by_user, interactions.by_item, evidence.for_links(config), n_features=n_users)
+    return fit_links(interactions.by_user, interactions.by_item, evidence.for_peers(config), n_features=n_users)
 
 
 def fit_new_peers(
-    rows: Adjacency, interactions: Interactions, evidence: EvidenceConfig, config: FitConfig
+    rows: Adjacency,
+    interactions: Interactions,
+    evidence: EvidenceConfig,
+    config: FitConfig,
+    users: NDArray[np.int64] | None = None,
 ) -> sp.csr_array:
-    """Return T, (n_users, n_rows), of clients who are not in the model, from the rows of what they own."""
+    """
+    Return T, (n_users, n_rows), of clients who own these rows.
+
+    `users` are their numbers in the model, where they are in it and own something else now: nobody is their own peer.
+    """
     shape = interactions.n_users, len(rows)
     if evidence.peers == 0:
         return sp.csr_array(shape, dtype=np.float32)
-    links = evidence.for_links(config)
-    return fit_links(rows, interactions.by_item, links, n_features=shape[0], skip_itself=False)
+    itself = np.full(len(rows), -1) if users is None else users
+    return fit_links(rows, interactions.by_item, evidence.for_peers(config), n_features=shape[0], itself=itself)
 
 
 @dataclass(frozen=True, eq=False)

@@ -386,7 +386,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             rows = rows_for_ids(ids, self._matrix_rows(user_items), self.interactions_.n_users)
         has = self.interactions_.by_user.take(ids) if rows is None else rows
         if recalculate_user:
-            users, bias = self._new_rows(has)
+            users, bias = self._new_rows(has, ids)
         else:
             factors, bias = self.user_factors_[ids], self.user_bias_[ids]
             users = self._evidence.user_rows(factors, has, self._peers_of(ids))
@@ -552,7 +552,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             if len(rows) != 1:
                 raise DataError(f"expected user_items with one row, got {len(rows)}")
             factors, bias = self._fold.fit(self.device, rows)
-            return Client(u, rows[0], factors, float(bias[0]), self._new_peers(rows), is_supposed=True)
+            known = None if u is None else np.array([u])
+            return Client(u, rows[0], factors, float(bias[0]), self._new_peers(rows, known), is_supposed=True)
         if u is None:
             raise DataError("expected a user of the model, or user_items to explain by")
         owned, factors, peers = self.interactions_.by_user[u], self.user_factors_[[u]], self._peers_of(np.array([u]))
@@ -674,13 +675,13 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def _peers_of(self, users: NDArray[np.int64]) -> sp.csr_array | None:
         return self.peers_[:, users] if self.evidence_config_.peers else None
 
-    def _new_peers(self, rows: Adjacency) -> sp.csr_array:
-        return fit_new_peers(rows, self.interactions_, self.evidence_config_, self.config_)
+    def _new_peers(self, rows: Adjacency, users: NDArray[np.int64] | None) -> sp.csr_array:
+        return fit_new_peers(rows, self.interactions_, self.evidence_config_, self.config_, users)
 
-    def _new_rows(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
-        """Return the evidence and the biases of users who are not in the model, from what they own."""
+    def _new_rows(self, rows: Adjacency, users: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """Return the evidence and the biases of users from what they own instead of what was fitted."""
         factors, bias = self._fold.fit(self.device, rows)
-        return self._evidence.user_rows(factors, rows, self._new_peers(rows)), bias
+        return self._evidence.user_rows(factors, rows, self._new_peers(rows, users)), bias
 
     @property
     def _ranking_device(self) -> str:

@@ -30,7 +30,8 @@ def fit_targets(
     entity_ends, features,  # of each entity: its features
     totals,  # (n_features,) number of entities with each
     weights,  # (n_entities,) of a positive
-    skip_itself, n_links, ridge, background, relaxation, max_iter, tol, max_rows, max_features, min_link,
+    itself,  # (n_targets,) the feature that is the target, −1 where there is none: it is no candidate
+    n_links, ridge, background, relaxation, max_iter, tol, max_rows, max_features, min_link,
     columns, strengths, sizes, first, last,
 ):  # fmt: skip
     """
@@ -54,8 +55,8 @@ def fit_targets(
         rows = positives[begin : begin + n_positives : step]
         scale = np.float32(n_positives / n_rows)
         n_touched = count_features(rows, entity_ends, features, max_features, count, touched)
-        if skip_itself:
-            count[t] = 0
+        if itself[t] >= 0:
+            count[itself[t]] = 0
         chosen = columns[t - first]
         n = choose(touched[:n_touched], count, norms, n_links, chosen)
         width = (n // ROOM + 1) * ROOM  # column 0 takes every feature that is no candidate

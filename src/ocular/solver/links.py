@@ -52,18 +52,20 @@ def fit_links(
     *,
     n_features: int,
     weights: NDArray[np.float32] | None = None,
-    skip_itself: bool = True,
+    itself: NDArray[np.int64] | None = None,
 ) -> sp.csr_array:
     """
     Return the links, (n_features, n_targets), row j and column t, as float32.
 
     `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
-    are those of the positives of each entity. `skip_itself` is for features that are the targets themselves.
+    are those of the positives of each entity. `itself`, (n_targets,), is the number of each target among the features, −1
+    for none; by default the features are the targets.
     """
     totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
     weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
+    itself = np.arange(len(targets)) if itself is None else itself
     with RowPool(config.n_threads) as pool:
-        links = fit_block(pool, targets, entities, totals, weights, config, skip_itself=skip_itself).tocsr()
+        links = fit_block(pool, targets, itself, entities, totals, weights, config).tocsr()
     links.sort_indices()
     return links
 
@@ -71,23 +73,19 @@ def fit_links(
 def fit_block(
     pool: RowPool,
     targets: Adjacency,
+    itself: NDArray[np.int64],
     entities: Adjacency,
     totals: NDArray[np.float32],
     weights: NDArray[np.float32],
     config: LinkConfig,
-    *,
-    first_target: int = 0,
-    skip_itself: bool = True,
 ) -> sp.csc_array:
     """
-    Return the links of consecutive targets, (n_features, len(targets)); any blocks give the columns of all at once.
+    Return the links of some targets, (n_features, len(targets)); any blocks give the columns of all at once.
 
-    `totals`, (n_features,), are the numbers of entities with each feature; `first_target` is the number of the first.
+    `totals`, (n_features,), are the numbers of entities with each feature.
     """
     n_features, room = len(totals), min(config.n_links, len(totals))
-    # by its number a target is known among the features; rows before the block are empty
-    target_ends = np.concatenate([np.zeros(first_target, dtype=np.int64), targets.indptr])
-    sizes = np.zeros(first_target + len(targets), dtype=np.int64)
+    sizes = np.zeros(len(targets), dtype=np.int64)
     parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
     kernel, inputs, settings = link_kernels.fit_targets, (totals, weights), _settings(config)
     if config.loss == SQUARES:
@@ -97,16 +95,15 @@ def fit_block(
         columns = np.empty((last - first, room), dtype=np.int32)
         strengths = np.empty((last - first, room), dtype=np.float32)
         kernel(
-            target_ends, targets.indices, entities.indptr, entities.indices, *inputs, skip_itself, room, *settings,
+            targets.indptr, targets.indices, entities.indptr, entities.indices, *inputs, itself, room, *settings,
             np.float32(config.background), columns, strengths, sizes, first, last,
         )  # fmt: skip
         linked = np.arange(room) < sizes[first:last, None]
         parts[first] = columns[linked], strengths[linked]
 
-    bounds = [first_target + bound for bound in _cut(targets, entities, pool.n_threads)]
-    pool.run_chunks(fit, pairwise(bounds))
+    pool.run_chunks(fit, pairwise(_cut(targets, entities, pool.n_threads)))
     columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
-    ends = np.concatenate([[0], np.cumsum(sizes[first_target:])])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
     return sp.csc_array((strengths, columns, ends), shape=(n_features, len(targets)))
 
 

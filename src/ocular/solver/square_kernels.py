@@ -17,7 +17,7 @@ def count_pairs(feature_ends, holders, entity_ends, features, gram, first, last)
 
 @compiled
 def fit_targets(
-    target_ends, positives, entity_ends, features, gram, norms, skip_itself, n_links, ridge, max_iter, tol, max_features,
+    target_ends, positives, entity_ends, features, gram, norms, itself, n_links, ridge, max_iter, tol, max_features,
     min_link, columns, strengths, sizes, first, last,
 ):  # fmt: skip
     """Links of the targets `first` to `last` − 1, into `columns`, `strengths` and `sizes` as in `link_kernels`."""
@@ -27,8 +27,8 @@ def fit_targets(
     for t in range(first, last):
         rows, chosen = positives[target_ends[t] : target_ends[t + 1]], columns[t - first]
         n_touched = count_features(rows, entity_ends, features, max_features, count, touched)
-        if skip_itself:
-            count[t] = 0
+        if itself[t] >= 0:
+            count[itself[t]] = 0
         n = choose(touched[:n_touched], count, norms, n_links, chosen)
         s, slope, filled = np.zeros(n, np.float32), np.empty(n, np.float32), np.zeros(n, np.bool_)
         for k in range(n):

@@ -51,7 +51,7 @@ def fit_peers(
     if evidence.peers == 0:
         return sp.csr_array((n_users, n_users), dtype=np.float32)
     weights = np.ones(n_items, dtype=np.float32)
-    return _fit(interactions.users, interactions.by_item(), weights, evidence.for_links(config), context)
+    return _fit(interactions.users, interactions.by_item(), weights, evidence.for_peers(config), context)
 
 
 def _fit(
@@ -70,4 +70,5 @@ def _fit(
 
 
 def _fit_block(block: Block, pool: RowPool, other: OtherSide, config: LinkConfig) -> sp.csc_array:
-    return fit_block(pool, block.positives, *other, config, first_target=block.first)
+    itself = block.first + np.arange(len(block.positives))
+    return fit_block(pool, block.positives, itself, *other, config)
