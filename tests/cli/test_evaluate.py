@@ -18,7 +18,7 @@ from ocular.evaluation import protocol
 from ocular.evaluation.metrics import rank
 
 COLUMNS = ("--client", "client", "--product", "product")
-ALL = "ocular,r-ocular,wals,bpr,user-knn,item-knn,ease,popularity"
+ALL = "ocular,r-ocular,wals,bpr,user-knn,item-knn,ease,slim,rp3beta,popularity"
 
 
 @pytest.fixture(scope="module")
