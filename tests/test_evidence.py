@@ -63,6 +63,29 @@ def test_rankings_go_by_it(model: OCuLaR) -> None:
     np.testing.assert_allclose(z[users, 7], np.sort(z[:, 7])[:-6:-1], rtol=1e-4)
 
 
+def test_similar_ones_go_by_links_and_peers(market: Interactions, model: OCuLaR) -> None:
+    plain = fit(market)
+    for kind, n, linked in (("items", 50, model.links_), ("users", 120, model.peers_)):
+        ids, similarities = getattr(model, f"similar_{kind}")(np.arange(n), N=n)
+        assert (ids[:, 0] == np.arange(n)).all()
+        np.testing.assert_allclose(similarities[:, 0], 1, rtol=1e-6)
+        assert similarities.min() >= 0
+        assert similarities.max() <= 1
+        without, _ = getattr(plain, f"similar_{kind}")(np.arange(n), N=n)
+        both = (linked + linked.T).toarray()
+        strength = [np.take_along_axis(both, near[:, 1:6].astype(np.int64), axis=1).mean() for near in (ids, without)]
+        assert strength[0] > strength[1]
+
+
+def test_similar_ones_are_those_of_the_last_fit(market: Interactions, model: OCuLaR) -> None:
+    again = fit(market, **WEIGHTS)
+    again.similar_items(0)
+    again.set_params(links=0.0, peers=0.0, popularity=0.0).fit(market)
+    expected = fit(market).similar_items(0, N=50)
+    np.testing.assert_array_equal(again.similar_items(0, N=50), expected)
+    assert not np.array_equal(model.similar_items(0, N=50)[0], expected[0])
+
+
 def test_no_weight_is_the_model_of_the_paper(market: Interactions, model: OCuLaR) -> None:
     plain = fit(market)
     assert plain.links_.nnz == plain.peers_.nnz == 0

@@ -12,7 +12,7 @@ from support import DEVICES, random_matrix
 
 from ocular import Interactions
 from ocular.data.interactions import Adjacency
-from ocular.scoring import Scorer, nearest
+from ocular.scoring import Scorer, nearest, rows_with_links
 
 N_USERS, N_ITEMS, K = 150, 45, 6
 
@@ -149,6 +149,33 @@ class TestNearest:
         assert ids == [2, 5, 0, 1]
         half = np.sqrt(0.5)
         np.testing.assert_allclose(similarities, [1, 1, (1 + 0.1 * half) / 1.1, half], rtol=1e-6)
+
+    def test_links_beside_memberships(self) -> None:
+        """Half the weight of the links' cosine is that of memberships; itself is as near as can be, linked or not."""
+        links = np.zeros((6, 6), dtype=np.float32)
+        links[0, 5] = links[3, 4] = 2.0
+        links[5, 2] = 1.0
+        both = links + links.T + np.diag([2, 1, 1, 2, 2, 2])
+        cosine = both @ both.T / np.outer(*2 * [np.linalg.norm(both, axis=1)])
+        factors = self.FACTORS.toarray()
+        lengths = np.maximum(np.linalg.norm(factors, axis=1), 1e-12)
+        alike = (0.5 * factors @ factors.T / np.outer(lengths, lengths) + cosine) / 1.5
+        by_row, by_column = self.POSITIVES.by_user, self.POSITIVES.by_item
+        ids, similarities = nearest(
+            rows_with_links(self.FACTORS, sp.csr_array(links)), np.array([5, 1, 4]), 6, None, by_row, by_column
+        )
+        bought = self.POSITIVES.to_matrix().toarray()
+        shared = bought @ bought.T / np.sqrt(np.outer(bought.sum(axis=1), bought.sum(axis=1)))
+        for row, item in enumerate([5, 1]):
+            expected = (alike[item] + 0.1 * shared[item]) / 1.1
+            np.testing.assert_allclose(similarities[row], expected[ids[row]], rtol=1e-5)
+            assert (np.diff(similarities[row]) <= 0).all()
+        assert ids[:, 0].tolist() == [5, 1, 4]
+        np.testing.assert_allclose(similarities[:, 0], 1, rtol=1e-6)
+        assert ids[2, 1] == 3  # linked, although 4 has no memberships
+
+    def test_without_links_memberships_stay_as_they_are(self) -> None:
+        assert rows_with_links(self.FACTORS, sp.csr_array((6, 6), dtype=np.float32)) is self.FACTORS
 
     def test_fewer_rows_than_asked_for(self) -> None:
         ids, similarities = self.nearest(3, 8, np.array([0, 1, 0, 1, 0, 0], dtype=bool))

@@ -29,7 +29,7 @@ from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
 from ocular.explain.explainer import Client, Explainer
 from ocular.explain.reasons import Explanation
-from ocular.scoring import Scorer, nearest
+from ocular.scoring import Scorer, nearest, rows_with_links
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
 from ocular.solver.devices import find_device, open_backend
@@ -53,7 +53,16 @@ Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
 
 # cached, and outdated by the next fit
-DERIVED = ("_made_evidence", "_scorer", "_user_scorer", "_members", "_coclusters", "_fold")
+DERIVED = (
+    "_made_evidence",
+    "_scorer",
+    "_user_scorer",
+    "_members",
+    "_coclusters",
+    "_fold",
+    "_alike_items",
+    "_alike_users",
+)
 
 
 class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
@@ -488,13 +497,16 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         Return the N items most like an item (1-D) or each of many items (2-D), itself first: (ids, similarities).
 
         The similarity is the cosine of memberships and, with a tenth of the weight, the cosine of who bought them:
-        items of a single co-cluster all have the same direction, and their buyers then tell which are closer.
+        items of a single co-cluster all have the same direction, and their buyers then tell which are closer. Where
+        the model has links, two thirds of the first are the cosine of links instead: of what leads to an item or
+        follows from it (S + Sᵀ), with the item itself as strong as its strongest link. On MovieLens-1M and CiteULike-a
+        the nearest then have more genres and tags in common than by either alone (benchmarks/similarity.py).
         """
         check_is_fitted(self)
         data = self.interactions_
         ids = check_id_list(itemid, data.n_items, "item")
         allowed = allowed_mask(items, filter_items, data.n_items, "item")
-        best, similarities = nearest(self.item_factors_, ids, check_n(N), allowed, data.by_item, data.by_user)
+        best, similarities = nearest(self._alike_items, ids, check_n(N), allowed, data.by_item, data.by_user)
         return (best[0], similarities[0]) if np.ndim(itemid) == 0 else (best, similarities)
 
     def similar_users(
@@ -504,13 +516,25 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         filter_users: ArrayLike | None = None,
         users: ArrayLike | None = None,
     ) -> tuple[Ids, Scores]:
-        """Return the N users most like a user (1-D) or each of many users (2-D), as `similar_items` does for items."""
+        """
+        Return the N users most like a user (1-D) or each of many users (2-D), as `similar_items` does for items.
+
+        Peers are to users what links are to items.
+        """
         check_is_fitted(self)
         data = self.interactions_
         ids = check_id_list(userid, data.n_users, "user")
         allowed = allowed_mask(users, filter_users, data.n_users, "user")
-        best, similarities = nearest(self.user_factors_, ids, check_n(N), allowed, data.by_user, data.by_item)
+        best, similarities = nearest(self._alike_users, ids, check_n(N), allowed, data.by_user, data.by_item)
         return (best[0], similarities[0]) if np.ndim(userid) == 0 else (best, similarities)
+
+    @cached_property
+    def _alike_items(self) -> sp.csr_array:
+        return rows_with_links(self.item_factors_, self.links_)
+
+    @cached_property
+    def _alike_users(self) -> sp.csr_array:
+        return rows_with_links(self.user_factors_, self.peers_)
 
     def calibrate(self, **options: Any) -> Calibration:
         """

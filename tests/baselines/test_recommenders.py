@@ -13,12 +13,14 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ocular import Interactions, OCuLaR
-from ocular.baselines import BASELINES, base, ease
+from ocular.baselines import BASELINES, base, ease, slim
 from ocular.baselines.base import Baseline, best
 from ocular.baselines.ease import EASE
 from ocular.baselines.factorization import BPR, WALS
 from ocular.baselines.knn import ItemKNN, UserKNN
 from ocular.baselines.popularity import Popularity
+from ocular.baselines.rp3beta import RP3beta
+from ocular.baselines.slim import SLIM, fit_weights
 from ocular.data.splits import random_split
 from ocular.errors import ConfigError, DataError, FitError, MissingExtraError
 from ocular.evaluation.metrics import METRICS, measure
@@ -31,6 +33,8 @@ MODELS: dict[str, Any] = {
     "wals": WALS(factors=8, regularization=1.0, alpha=10.0),
     "bpr": BPR(factors=8, learning_rate=0.05),
     "ease": EASE(regularization=10.0),
+    "slim": SLIM(l1=0.5, l2=5.0, k=30),
+    "rp3beta": RP3beta(alpha=0.9, beta=0.3, k=20),
     "popularity": Popularity(),
 }
 N_USERS, N_ITEMS = 61, 41
@@ -243,6 +247,12 @@ def test_names_of_baselines_load_nothing_heavy() -> None:
         ItemKNN(k=2.5),  # type: ignore[arg-type]
         EASE(regularization=0.0),
         EASE(regularization=float("nan")),
+        SLIM(l1=-0.1),
+        SLIM(l2=float("inf")),
+        SLIM(k=0),
+        RP3beta(alpha="1"),  # type: ignore[arg-type]
+        RP3beta(beta=-1.0),
+        RP3beta(k=None),  # type: ignore[arg-type]
         WALS(factors=0),
         WALS(alpha=-1.0),
         WALS(n_threads=0),
@@ -252,7 +262,7 @@ def test_names_of_baselines_load_nothing_heavy() -> None:
     ids=repr,
 )
 def test_parameters_are_checked_by_fit(model: Baseline) -> None:
-    with pytest.raises(ConfigError, match=r"^expected [a-z_]+ to be a (whole )?number"):
+    with pytest.raises(ConfigError, match=r"^expected [a-z_12]+ to be a (whole )?number"):
         model.fit(np.eye(3, dtype=int))
 
 
@@ -293,6 +303,84 @@ def test_ease_refuses_what_does_not_fit_into_memory() -> None:
 def test_ease_says_when_there_is_no_inverse() -> None:
     with pytest.raises(FitError, match="increase regularization"):
         EASE(regularization=1e-30).fit(np.ones((3, 3), dtype=int))
+
+
+# --------------------------------------------------------------------------------------------------------- SLIM
+
+
+@pytest.mark.parametrize(("l1", "l2", "k"), [(0.5, 5.0, None), (2.0, 0.5, None), (0.0, 1.0, None), (0.5, 5.0, 6)])
+def test_slim_meets_the_conditions_of_a_minimum(
+    interactions: Interactions, l1: float, l2: float, k: int | None
+) -> None:
+    """Where a weight is positive its derivative is 0, where it is 0 the derivative is not negative (KKT)."""
+    X = interactions.to_matrix().toarray().astype(np.float64)
+    W = fit_weights(interactions.to_matrix(), l1, l2, k, tol=1e-9).toarray().astype(np.float64)
+    gram = X.T @ X
+    derivative = gram @ W - gram + l1 + l2 * W
+    free = ~np.eye(N_ITEMS, dtype=bool)
+    if k is not None:  # the others of the largest cosine alone may have a weight
+        cosine = np.where(free, gram, 0) / np.sqrt(np.maximum(np.diag(gram), 1))[:, None]
+        order = np.lexsort((np.tile(np.arange(N_ITEMS)[:, None], N_ITEMS), -cosine), axis=0)
+        chosen = np.zeros_like(free)
+        np.put_along_axis(chosen, order[:k], True, axis=0)
+        free &= chosen
+    assert (W >= 0).all()
+    assert (W[~free] == 0).all()
+    assert 0.05 < (W > 0).mean() < 0.7
+    np.testing.assert_allclose(derivative[W > 0], 0, atol=2e-4)
+    assert derivative[free & (W == 0)].min() > -2e-4
+
+
+def test_slim_stops_close_to_the_minimum(interactions: Interactions) -> None:
+    matrix = interactions.to_matrix()
+    exact, usual = (fit_weights(matrix, 0.5, 5.0, None, tol).toarray() for tol in (1e-9, slim.TOL))
+    np.testing.assert_allclose(usual, exact, atol=0.01 * exact.max())
+    model = SLIM(0.5, 5.0, None).fit(interactions)
+    np.testing.assert_array_equal(model.weights_.toarray(), usual)
+    ids, scores = model.recommend(8, N=6)
+    np.testing.assert_allclose(scores, (matrix.toarray()[8] @ usual)[ids], rtol=1e-5)
+
+
+def test_slim_is_the_same_with_any_number_of_threads(
+    interactions: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for n_threads in (1, 3):
+        monkeypatch.setattr(slim, "FitConfig", lambda n=n_threads: type("Config", (), {"threads": n}))
+        found.append(SLIM(0.5, 5.0, 12).fit(interactions).weights_)
+    assert found[0].data.tobytes() == found[1].data.tobytes()
+    np.testing.assert_array_equal(found[0].indices, found[1].indices)
+
+
+def test_slim_without_a_limit_of_candidates_refuses_many_items() -> None:
+    matrix = sp.csr_array(([1], ([0], [0])), shape=(2, 40_000))
+    with pytest.raises(
+        ConfigError, match=r"expected k, .* more than 30,000 items, got None and 40,000 items; try k=500"
+    ):
+        SLIM(k=None).fit(matrix)
+    assert SLIM().fit(matrix).weights_.nnz == 0
+
+
+# ------------------------------------------------------------------------------------------------------ RP3beta
+
+
+@pytest.mark.parametrize(("alpha", "beta", "k"), [(1.0, 0.0, 99), (0.8, 0.4, 99), (1.7, 1.0, 99), (0.8, 0.4, 5)])
+def test_rp3beta_is_its_walk(
+    interactions: Interactions, alpha: float, beta: float, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MAX_CELLS", 7 * N_ITEMS)  # several blocks, the last one smaller
+    X = interactions.to_matrix().toarray().astype(np.float64)
+    of_user, of_item = (np.maximum(X.sum(axis=axis), 1) for axis in (1, 0))
+    P_ui, P_iu = (X / of_user[:, None]) ** alpha, (X.T / of_item[:, None]) ** alpha
+    W = P_iu @ P_ui / of_item**beta
+    np.fill_diagonal(W, 0)
+    for column in W.T:
+        column[np.argsort(-column, kind="stable")[k:]] = 0
+    model = RP3beta(alpha, beta, k).fit(interactions)
+    assert model.weights_.dtype == np.float32
+    np.testing.assert_allclose(model.weights_.toarray(), W, rtol=1e-4, atol=1e-9)
+    ids, scores = model.recommend(np.arange(N_USERS), N=N_ITEMS, filter_already_liked_items=False)
+    np.testing.assert_allclose(scores, np.take_along_axis(P_ui @ W, ids.astype(int), axis=1), rtol=1e-4, atol=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------ factorisation

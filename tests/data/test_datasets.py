@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import public_set
 
-from ocular.data.datasets import citeulike, movielens, netflix, online_retail
+from ocular.data.datasets import citeulike, gowalla, movielens, netflix, online_retail
 from ocular.data.interactions import Interactions
 from ocular.errors import DataError
 
@@ -45,7 +45,7 @@ def times(interactions: Interactions) -> list[str]:
     return [str(time) for time in interactions.purchases.time]
 
 
-def refusal(load: Callable[..., Interactions], folder: Path, **options: Any) -> str:
+def refusal(load: Callable[..., Any], folder: Path, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
         load(folder, **options)
     message = str(caught.value)
@@ -330,6 +330,43 @@ class TestOnlineRetail:
         assert message.startswith("expected online_retail.csv or online_retail.csv.gz in the folder")
         message = refusal(online_retail, tmp_path / "none")
         assert message.startswith("expected online_retail.csv or a folder with it, got ")
+
+
+class TestGowalla:
+    train, test = "0 3 1\n2 1 \n1 0 3 2\n", "1 1\n0 4\n2\n"
+
+    @pytest.mark.parametrize("packing", ["", ".gz"])
+    def test_both_lists_have_one_shape(self, fill: Fill, packing: str) -> None:
+        train, test = gowalla(fill({f"train.txt{packing}": self.train, f"test.txt{packing}": self.test}), verify=False)
+        assert train.shape == test.shape == (3, 5)
+        assert pairs(train) == {(0, 1), (0, 3), (1, 0), (1, 2), (1, 3), (2, 1)}
+        assert pairs(test) == {(0, 4), (1, 1)}
+
+    def test_a_truncated_download_is_refused(self, fill: Fill) -> None:
+        message = refusal(gowalla, fill({"train.txt": self.train, "test.txt": self.test}))
+        assert message.startswith("train.txt: expected 810,128 rows, as published, got 6;")
+
+    @pytest.mark.parametrize(
+        ("line", "got"),
+        [("3 1 x", "'x'"), ("-3 1", "'-3'"), ("3 1.5", "'1.5'"), ("", "an empty line"), ("3 123456789", "'123456789'")],
+    )
+    @pytest.mark.parametrize("name", ["train.txt", "test.txt"])
+    def test_a_broken_line(self, fill: Fill, name: str, line: str, got: str) -> None:
+        folder = fill({"train.txt": self.train, "test.txt": self.test} | {name: f"0 1\n{line}\n1 1\n"})
+        message = refusal(gowalla, folder, verify=False)
+        assert message.startswith(f"{name}, line 2: expected a user number and item numbers")
+        assert f"got {got};" in message
+
+    def test_a_user_twice(self, fill: Fill) -> None:
+        folder = fill({"train.txt": "0 1\n1 1\n0 2\n", "test.txt": self.test})
+        assert refusal(gowalla, folder, verify=False).startswith(
+            "train.txt, line 3: expected one line for each user, got a second one of user 0"
+        )
+
+    def test_missing_file(self, fill: Fill) -> None:
+        assert refusal(gowalla, fill({"train.txt": self.train}), verify=False).startswith(
+            "expected test.txt or test.txt.gz"
+        )
 
 
 @pytest.mark.data

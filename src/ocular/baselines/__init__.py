@@ -21,6 +21,8 @@ _HOMES = {
     "wals": ("factorization", "WALS"),
     "bpr": ("factorization", "BPR"),
     "ease": ("ease", "EASE"),
+    "slim": ("slim", "SLIM"),
+    "rp3beta": ("rp3beta", "RP3beta"),
     "popularity": ("popularity", "Popularity"),
 }
 NAMES = tuple(_HOMES)  # as on the command line; reading them imports nothing heavy

@@ -23,6 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
+from ocular.data.splits import Split
 from ocular.data.tables import Columns, one_line, to_interactions
 from ocular.data.text_files import text_frame
 from ocular.data.values import to_numbers, to_times
@@ -38,6 +39,8 @@ _MOVIELENS = {  # name of the ratings: separator, published rows
 _NETFLIX_ROWS = 100_480_507
 _CITEULIKE_PAIRS = 204_986  # counting the leading counts too gives 210,537, which papers also quote
 _ONLINE_RETAIL_ROWS = 541_909
+_GOWALLA_PAIRS = {"train.txt": 810_128, "test.txt": 217_242}
+MAX_DIGITS = 8  # of a number in a list: it also sizes the matrix
 
 # sha256 of the files that ocular was measured on, and where they come from
 _KNOWN_COPIES = {
@@ -278,6 +281,45 @@ def online_retail(folder: str | Path, *, verify: bool = True) -> Interactions:
         currency="£",
     )
     return to_interactions(rows, columns)
+
+
+def gowalla(folder: str | Path, *, verify: bool = True) -> Split:
+    """
+    Read Gowalla as LightGCN's authors split it: who checked in where, (train, test) of one shape.
+
+    Reads train.txt and test.txt, each also as .gz: a line for each user, their number and then those of their places.
+    Clients and products are named by their numbers, which count from 0.
+    """
+    pairs = {}
+    for name, published in _GOWALLA_PAIRS.items():
+        path = _need(Path(folder), name)
+        pairs[name] = _lists(path)
+        if verify:
+            _refuse_truncated(path, len(pairs[name][0]), published)
+    n_users, n_items = (max(int(side[at].max(initial=-1)) for side in pairs.values()) + 1 for at in (0, 1))
+    return Split(*(Interactions.from_pairs(*side, shape=(n_users, n_items)) for side in pairs.values()))
+
+
+def _lists(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return users and items of lines that each begin with a user; a line without items is a user without any."""
+    lines: dict[int, NDArray[np.int64]] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        words = line.split()
+        wrong = next((word for word in words if not (word.isdecimal() and len(word) <= MAX_DIGITS)), None)
+        if wrong is not None or not words:
+            raise DataError(
+                f"{path.name}, line {number}: expected a user number and item numbers of at most {MAX_DIGITS} digits, "
+                f"got {'an empty line' if wrong is None else repr(wrong[:20])}; fetch the file again"
+            )
+        user, *items = np.array(words, dtype=np.int64)
+        if int(user) in lines:
+            raise DataError(
+                f"{path.name}, line {number}: expected one line for each user, got a second one of user {user}; "
+                "join the two"
+            )
+        lines[int(user)] = np.array(items, dtype=np.int64)
+    users = np.repeat(np.array(list(lines), dtype=np.int64), [len(items) for items in lines.values()])
+    return users, np.concatenate([np.empty(0, dtype=np.int64), *lines.values()])
 
 
 _ONLINE_RETAIL_COLUMNS = {

@@ -48,6 +48,10 @@ SETTINGS: dict[str, list[Parameters]] = {
     "user-knn": [{"k": k} for k in (40, 80, 160, 320)],
     "item-knn": [{"k": k} for k in (20, 80, 320)],
     "ease": [{"regularization": strength} for strength in (10.0, 50.0, 200.0, 500.0, 1000.0)],
+    "slim": [{"l1": l1, "l2": l2} for l1, l2 in ((0.1, 20.0), (0.1, 100.0), (1.0, 20.0), (1.0, 100.0), (1.0, 500.0),
+                                                 (1.0, 2000.0))],
+    "rp3beta": [{"alpha": alpha, "beta": beta, "k": k} for k in (100, 500)
+                for alpha, beta in ((0.5, 0.4), (0.8, 0.3), (0.8, 0.5), (1.0, 0.3))],
 }  # fmt: skip
 SETTINGS["r-ocular"] = [{**p, "regularization": RELATIVE * p["regularization"]} for p in SETTINGS["ocular"]]
 
