@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
@@ -22,7 +24,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ocular.artifact import SavedInteractions, SavedModel, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
-from ocular.data.selection import Choice, allowed_items
+from ocular.data.selection import Choice as Selection
+from ocular.data.selection import allowed_items
+from ocular.data.splits import Split, random_split
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.evidence import Evidence, EvidenceConfig, fit_new_peers, fit_peers, fit_product_links
 from ocular.explain.calibration import Calibration
@@ -38,8 +42,21 @@ from ocular.solver.fold_in import FoldIn
 from ocular.solver.progress import Progress
 from ocular.solver.start.given import given_start, start_name
 from ocular.solver.start.initial import initial_state
+from ocular.tuning import (
+    AUTO,
+    FIXED,
+    METRICS,
+    MIN_HELD_OUT,
+    Choice,
+    EvidenceRequest,
+    choose,
+    usual_coclusters,
+    usual_regularizations,
+)
+from ocular.tuning import SHARE as HELD_OUT_SHARE
 from ocular.validation import (
     allowed_mask,
+    check_choice,
     check_id,
     check_id_list,
     check_ids,
@@ -51,6 +68,9 @@ from ocular.validation import (
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
+
+TUNING_TOL = 1e-3  # of fits that only compare parameters
+_log = logging.getLogger("ocular")
 
 # cached, and outdated by the next fit
 DERIVED = (
@@ -89,21 +109,27 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
     Parameters
     ----------
-    n_coclusters : int
-        K.
-    regularization : float
-        λ. Larger values give fewer and weaker memberships.
-    links : float
-        α, the weight of links between items; 0 is the paper's model.
-    peers : float
-        β, the weight of links between users.
-    popularity : float
+    n_coclusters : int or "auto"
+        K. "auto" is 100, and less on small data.
+    regularization : float or "auto"
+        λ. Larger values give fewer and weaker memberships. "auto" chooses it on held-out purchases.
+    links : float or "auto"
+        α, the weight of links between items; 0 is the paper's model. "auto" chooses it on a held-out tenth of the
+        positives, together with those of peers, popularity, link_regularization and link_loss that are None.
+    peers : float or "auto", optional
+        β, the weight of links between users. None is 0 where links is a number.
+    popularity : float or "auto", optional
         The exponent of s_i = (n_i / mean n)^popularity, n_i the number of users with item i: below 0 bestsellers count
-        for less, above 0 for more.
-    link_regularization : float
-        μ, the penalty of links and peers.
+        for less, above 0 for more. None is 0 where links is a number.
+    link_regularization : float or "auto", optional
+        μ, the penalty of links and peers. None is 300 where links is a number.
+    link_loss : {"likelihood", "squares", "auto"}, optional
+        What links between items minimise; see `ocular.solver.links`. None is "likelihood".
     n_links : int
         Candidates per item (links) and per user (peers).
+    metric : {"balanced", "recall", "map"}
+        What decides where something is "auto", at 50 recommendations per user or a tenth of the items: recall, MAP or
+        the geometric mean of both.
     relative : bool
         R-OCuLaR: the positives of a user weigh w_u = unknowns / positives instead of 1. Needs a larger λ.
     bias : bool
@@ -148,6 +174,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         Q at the end and after each sweep, the number of sweeps, whether tol was reached, whether Ctrl-C ended the fit.
     interactions_ : Interactions
         What was fitted, with names and amounts.
+    tuning_ : Choice or None
+        How well the parameters that were "auto" did on held-out positives.
     excluded_items_ : bool array, (n_items,)
         Items that are never recommended, by `only` and `without` of the fit.
     calibration_ : Calibration or None
@@ -166,14 +194,16 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
     def __init__(
         self,
-        n_coclusters: int = 100,
-        regularization: float = 30.0,
+        n_coclusters: int | str = 100,
+        regularization: float | str = 30.0,
         *,
-        links: float = 0.0,
-        peers: float = 0.0,
-        popularity: float = 0.0,
-        link_regularization: float = 300.0,
+        links: float | str = 0.0,
+        peers: float | str | None = None,
+        popularity: float | str | None = None,
+        link_regularization: float | str | None = None,
+        link_loss: str | None = None,
         n_links: int = 500,
+        metric: str = "balanced",
         relative: bool = False,
         bias: bool = False,
         background: float = 1e-4,
@@ -195,7 +225,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.peers = peers
         self.popularity = popularity
         self.link_regularization = link_regularization
+        self.link_loss = link_loss
         self.n_links = n_links
+        self.metric = metric
         self.relative = relative
         self.bias = bias
         self.background = background
@@ -227,8 +259,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         *,
         callback: Callback | None = None,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-        only: Choice | None = None,
-        without: Choice | None = None,
+        only: Selection | None = None,
+        without: Selection | None = None,
     ) -> Self:
         """
         Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1 (see min_value).
@@ -241,35 +273,87 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         attribute of the products ({"family": "Printing"}). The model learns from all purchases, and keeps and saves
         the choice as `excluded_items_`.
         """
-        config, evidence = self.config(), self.evidence_config()
+        config = self.config()
+        self.evidence_request()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions, allowed = self._read(X, only, without)
         given = None if isinstance(self.init, str) else given_start(self.init)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
-        backend = open_backend(self.device, interactions, config)
-        try:
-            with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
-                result = run_fit(
-                    interactions,
-                    config,
-                    backend,
-                    lambda: initial_state(interactions, config, given),
-                    callback=report,
-                    checkpoint=checkpoint,
-                )
-        finally:
-            backend.close()
+        config, evidence, tuning = self._choose_parameters(interactions, config)
+        with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
+            result = self._fit_patterns(interactions, config, given, report, checkpoint)
         self.interactions_ = interactions
         self.min_value_ = self.min_value
         self._finish(result, config)
-        self.evidence_config_ = evidence
+        self.evidence_config_, self.tuning_ = evidence, tuning
         self.links_ = fit_product_links(interactions, evidence, config)
         self.peers_ = fit_peers(interactions, evidence, config)
         if allowed is not None:
             self.excluded_items_ = ~allowed
         return self
+
+    def _fit_patterns(
+        self,
+        interactions: Interactions,
+        config: FitConfig,
+        given: Any = None,
+        callback: Callback | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> FitResult:
+        """Fit the co-clusters, from memberships that are given or from the start that the configuration names."""
+        backend = open_backend(self.device, interactions, config)
+        try:
+            return run_fit(
+                interactions,
+                config,
+                backend,
+                lambda: initial_state(interactions, config, given),
+                callback=callback,
+                checkpoint=checkpoint,
+            )
+        finally:
+            backend.close()
+
+    def _choose_parameters(
+        self, interactions: Interactions, config: FitConfig
+    ) -> tuple[FitConfig, EvidenceConfig, Choice | None]:
+        """Return the parameters with a value for everything that is "auto", and how they were chosen, if they were."""
+        request = self.evidence_request()
+        if self.n_coclusters == AUTO:
+            config = replace(config, n_coclusters=usual_coclusters(interactions.shape))
+        regularizations: tuple[float, ...] = ()
+        if self.regularization == AUTO:
+            regularizations = usual_regularizations(interactions.nnz, config.n_coclusters)
+            config = replace(config, regularization=regularizations[len(regularizations) // 2])
+        if request.is_settled and not regularizations:
+            return config, request.settled(EvidenceConfig()), None
+        if interactions.nnz * HELD_OUT_SHARE < MIN_HELD_OUT:
+            fixed = request.settled(FIXED)
+            few = f"{interactions.nnz:,} purchases are too few to choose parameters on a tenth of them; taking "
+            weights = Parameter("links", f"{fixed.links:g}"), ", ", Parameter("peers", f"{fixed.peers:g}")
+            _log.warning(Phrased(few, *weights))
+            return config, fixed, None
+        split = random_split(interactions, HELD_OUT_SHARE)
+        choice = self.choose(split, config, request, regularizations)
+        return choice.config, choice.evidence, choice
+
+    def choose(
+        self, split: Split, config: FitConfig, request: EvidenceRequest, regularizations: Sequence[float] = ()
+    ) -> Choice:
+        """Choose what the request leaves open, and λ where there are several, on the test part of a split."""
+        quick = replace(config, tol=max(config.tol, TUNING_TOL), init="auto")
+        choice = choose(split, request, quick, self._factors, regularizations=regularizations, metric=self.metric)
+        return choice._replace(config=replace(config, regularization=choice.config.regularization))
+
+    def _factors(self, interactions: Interactions, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
+        """Return the memberships of users and items that a fit ends with."""
+        result = self._fit_patterns(interactions, config)
+        if result.interrupted:
+            raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
+        users, items = result.state.user_factors, result.state.item_factors
+        return sp.csr_array(users[:, : config.n_coclusters]), sp.csr_array(items[:, : config.n_coclusters])
 
     def _finish(self, result: FitResult, config: FitConfig) -> None:
         """Keep what a fit leaves behind, wherever its sweeps ran."""
@@ -291,7 +375,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
     def _read(
-        self, X: Any, only: Choice | None, without: Choice | None
+        self, X: Any, only: Selection | None, without: Selection | None
     ) -> tuple[Interactions, NDArray[np.bool_] | None]:
         """Return what is fitted and which items may be recommended; where it is refused the model stays as it was."""
         names = ("n_features_in_", "feature_names_in_")
@@ -329,9 +413,10 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             seed = None  # drawn when a fit begins
         elif seed is not None:
             seed = check_whole(seed, "random_state")
+        usual, K, strength = FitConfig(), self.n_coclusters, self.regularization
         return FitConfig(
-            n_coclusters=self.n_coclusters,
-            regularization=self.regularization,
+            n_coclusters=usual.n_coclusters if K == AUTO else K,  # type: ignore[arg-type]  checked there
+            regularization=usual.regularization if strength == AUTO else strength,  # type: ignore[arg-type]
             relative=self.relative,
             bias=self.bias,
             background=self.background,
@@ -345,9 +430,11 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             n_threads=self.n_threads,
         )
 
-    def evidence_config(self) -> EvidenceConfig:
-        """Return the weights of the kinds of evidence; raise ConfigError where one makes no sense."""
-        return EvidenceConfig(self.links, self.peers, self.popularity, self.link_regularization, self.n_links)
+    def evidence_request(self) -> EvidenceRequest:
+        """Return the parameters of links and peers as given; raise ConfigError where one makes no sense."""
+        check_choice(self.metric, "metric", METRICS)
+        names = ("links", "peers", "popularity", "link_regularization", "link_loss", "n_links")
+        return EvidenceRequest.of(**{name: getattr(self, name) for name in names})
 
     def _learn(self, state: State) -> None:
         K, bias = self.config_.n_coclusters, self.config_.bias
@@ -691,7 +778,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
     def _keep_patterns_only(self) -> None:
         """Keep no links and no peers, as in the paper."""
-        self.evidence_config_ = EvidenceConfig()
+        self.evidence_config_, self.tuning_ = EvidenceConfig(), None
         n_users, n_items = self.user_factors_.shape[0], self.item_factors_.shape[0]
         self.links_ = sp.csr_array((n_items, n_items), dtype=np.float32)
         self.peers_ = sp.csr_array((n_users, n_users), dtype=np.float32)

@@ -1,15 +1,16 @@
 """
 Parameters that are chosen on held-out purchases: the weights of links and peers, popularity, their penalty, λ.
 
-Every part is fitted to nine tenths of the purchases, once for each value of its penalty. The scores that patterns, links
-and peers give to a sample of clients then stand side by side in tables, so that any weighting costs one pass over them
-and no fit. Values are tried by hill climbing from the usual one; a part that hardly adds anything is left out.
+Every part is fitted to nine tenths of the purchases, once for each value of its penalty. The scores that patterns,
+links and peers give to a sample of clients then stand side by side in tables, so that any weighting costs one pass over
+them and no fit. Values are tried by hill climbing from the usual one; a part that hardly adds anything is left out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +28,14 @@ from ocular.solver.pool import RowPool
 from ocular.validation import check_choice
 
 AUTO = "auto"
-METRICS = ("recall", "map")
+METRICS = ("balanced", "recall", "map")  # balanced: the geometric mean of recall and MAP
 SHARE = 0.1  # of the purchases that are held out
 MIN_HELD_OUT = 50  # pairs below which a choice would be chance
 MAX_SCORES = 1 << 24  # clients × products of a table
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
 
+MAX_COCLUSTERS = 100
+PURCHASES_PER_LAMBDA = 80  # of a co-cluster: a fair λ on public data and on made-up companies
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
 WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
@@ -60,10 +63,9 @@ class EvidenceRequest:
     def of(cls, **given: Any) -> EvidenceRequest:
         """Take what was given: None is chosen where links are chosen, and is the default elsewhere."""
         usual = EvidenceConfig()
-        chosen = isinstance(given["links"], str) and given["links"] == AUTO
-        values = {
-            name: (AUTO if chosen else getattr(usual, name)) if value is None else value for name, value in given.items()
-        }
+        is_chosen = isinstance(given["links"], str) and given["links"] == AUTO
+        unless_given = dict.fromkeys(given, AUTO) if is_chosen else asdict(usual)
+        values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         request = cls(**values)
         for name in ("links", "peers", "popularity", "link_regularization"):
             value = values[name]
@@ -102,6 +104,22 @@ class Choice(NamedTuple):
         return {name: getattr(self, name) for name in measured}
 
 
+def usual_coclusters(shape: tuple[int, int]) -> int:
+    """
+    Return a number of co-clusters that people can read and the data can fill.
+
+    >>> [usual_coclusters(shape) for shape in ((6000, 3600), (400, 60), (5, 4))]
+    [100, 15, 4]
+    """
+    return max(1, min(MAX_COCLUSTERS, round(2 * min(shape) ** 0.5)))
+
+
+def usual_regularizations(nnz: int, n_coclusters: int) -> tuple[float, ...]:
+    """Return values of λ to choose from, in order; the middle one goes with the purchases per co-cluster."""
+    usual = nnz / n_coclusters / PURCHASES_PER_LAMBDA
+    return tuple(float(f"{usual * factor:.2g}") for factor in (0.1, 0.3, 1.0, 3.0, 10.0))
+
+
 def usual_cutoff(n_items: int) -> int:
     """Return how many recommendations per client are measured: 50, or a tenth of a small catalogue."""
     return max(1, min(MAX_M, n_items // M_SHARE))
@@ -114,7 +132,7 @@ def choose(
     fit_patterns: Callable[[Interactions, FitConfig], Factors],
     *,
     regularizations: Sequence[float] = (),
-    metric: str = "map",
+    metric: str = "balanced",
     M: int | None = None,
 ) -> Choice:
     """
@@ -151,7 +169,7 @@ class _Chooser:
         self._choose_links()
         self._choose_regularization(regularizations)
         self._choose_peers()
-        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._without(popularity=0.0):
+        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with(popularity=0.0):
             self.evidence = replace(self.evidence, popularity=0.0)
         evidence, value = self.evidence, self._value()
         counts = self.n_fits, self.scan.n_weightings
@@ -159,9 +177,7 @@ class _Chooser:
 
     def _choose_links(self) -> None:
         """Choose the loss and the penalty of links, each with the weight that suits it."""
-        if self.request.links == 0 or (self.request.links != AUTO and self._is_settled("link_loss", "link_regularization")):
-            if self.request.links != 0:
-                self._use_links(self.evidence)
+        if self.request.links == 0:
             return
         best: tuple[float, EvidenceConfig] | None = None
         for loss in self._losses():
@@ -210,7 +226,7 @@ class _Chooser:
 
     def _choose_peers(self) -> None:
         """Add peers and popularity where they are worth it, and climb all weights together."""
-        without = self.evidence, self._climb_all()
+        self._climb_all()
         if self.request.peers == 0 or (self.request.peers == AUTO and self._peers_take_hours()):
             return
         without = self.evidence, self._value()
@@ -234,15 +250,15 @@ class _Chooser:
         self.n_fits += 1
         self.scan.use_links(fit_product_links(self.train, replace(evidence, links=1.0), self.config))
 
-    def _is_settled(self, *names: str) -> bool:
-        return all(getattr(self.request, name) != AUTO for name in names)
-
     def _value(self) -> float:
         e = self.evidence
         return self.scan.value(1.0, e.links, e.peers, e.popularity)
 
-    def _without(self, **changes: float) -> float:
-        e = replace(self.evidence, **changes)
+    def _with(self, changes: dict[str, Any]) -> EvidenceConfig:
+        return replace(self.evidence, **changes)
+
+    def _value_with(self, **changes: float) -> float:
+        e = self._with(changes)
         return self.scan.value(1.0, e.links, e.peers, e.popularity)
 
     def _climb_weight(self, part: str) -> None:
@@ -252,8 +268,8 @@ class _Chooser:
         now = getattr(self.evidence, part)
         values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
         start = int(np.argmin([abs(np.log((value + 1e-9) / (now + 1e-9))) for value in values]))
-        _, best = climb(values, start, lambda weight: self._without(**{part: weight}))
-        self.evidence = replace(self.evidence, **{part: best})
+        _, best = climb(values, start, lambda weight: self._value_with(**{part: weight}))
+        self.evidence = self._with({part: best})
 
     def _climb_all(self) -> float:
         """Climb the weights and popularity in turn until none gets better; return the metric."""
@@ -264,7 +280,7 @@ class _Chooser:
                     self._climb_weight(part)
             if self.request.popularity == AUTO:
                 at = int(np.argmin(np.abs(np.array(POPULARITIES) - self.evidence.popularity)))
-                _, best = climb(POPULARITIES, at, lambda popularity: self._without(popularity=popularity))
+                _, best = climb(POPULARITIES, at, lambda popularity: self._value_with(popularity=popularity))
                 self.evidence = replace(self.evidence, popularity=best)
             before, value = value, self._value()
             if value <= before * (1 + MIN_GAIN / 10):
@@ -288,7 +304,7 @@ def climb(values: Sequence[float], start: int, measure: Callable[[float], float]
 
 
 class WeightScan:
-    """Measures any weights of patterns, links and peers by their scores of a sample of clients with held-out purchases."""
+    """Measures any weights of patterns, links and peers by their scores of clients with held-out purchases."""
 
     def __init__(self, split: Split, metric: str, M: int, n_threads: int) -> None:
         train, test = split
@@ -300,7 +316,9 @@ class WeightScan:
             users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
         self.users, self._owned, self._held_out = users, train.by_user.take(users), test.by_user.take(users)
         degrees = train.by_item.degrees
-        self._order = np.lexsort((np.arange(len(degrees)), -degrees))  # ties go to the more popular item, as in rankings
+        self._order = np.lexsort(
+            (np.arange(len(degrees)), -degrees)
+        )  # ties go to the more popular item, as in rankings
         self._place = np.empty(len(degrees), dtype=np.int32)
         self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
@@ -336,14 +354,15 @@ class WeightScan:
         self.n_weightings += 1
         weights = np.array([patterns, links, peers], dtype=np.float32)
         scale = (self._popularity**popularity).astype(np.float32)
-        out = np.empty(len(self.users))
+        out = np.empty((len(self.users), 2))
         with RowPool(self._n_threads) as pool:
             pool.run(
                 _measure_weights, self._owned, self.patterns, self.links, self.peers, weights, scale, self._place,
-                self._owned.indptr, self._owned.indices, self._held_out.indptr, self._held_out.indices, self.M,
-                self.metric == "map", out,
+                self._owned.indptr, self._owned.indices, self._held_out.indptr, self._held_out.indices, self.M, out,
             )  # fmt: skip
-        return float(out.mean())
+        recall, precision = out.mean(axis=0).tolist()
+        values = {"recall": recall, "map": precision, "balanced": math.sqrt(recall * precision)}
+        return float(values[self.metric])
 
     def _scores(self, rows: Any, items: Any) -> Table:
         """Return rows @ items.T as a dense table whose columns are the items by falling popularity."""
@@ -371,9 +390,9 @@ def _fill_scores(row_ends, columns, strengths, member_ends, members, member_stre
 
 @njit(nogil=True, cache=True)
 def _measure_weights(  # type: ignore[no-untyped-def]
-    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, is_map, out, first, last
+    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, out, first, last
 ):
-    """Recall@M or average precision@M of each row, ranked by the weighted sum of the tables."""
+    """Recall@M and average precision@M of each row, ranked by the weighted sum of the tables."""
     n_items = len(scale)
     score = np.empty(n_items, np.float32)
     for r in range(first, last):
@@ -408,4 +427,4 @@ def _measure_weights(  # type: ignore[no-untyped-def]
                 break
             hits += 1
             precisions += hits / (rank + 1)
-        out[r] = precisions / min(n, M) if is_map else hits / n
+        out[r, 0], out[r, 1] = hits / n, precisions / min(n, M)

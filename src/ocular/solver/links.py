@@ -5,9 +5,9 @@ Product links are the case of products (targets) over clients (entities) describ
 peers are clients over products described by their other buyers. A positive pair never explains itself, and the answer
 does not depend on a seed.
 
-Two losses are there. The likelihood of the model, `objective.LinkProblem`, is the more accurate one on random parts of the
-purchases; least squares, `objective.SquaresProblem`, follows rare pairs less and is often ahead where the future is
-asked for. It needs the counts of all pairs of features, a table of n_features².
+There are two losses. The likelihood of the model, `objective.LinkProblem`, is the more accurate one where a random part
+of the purchases is held out; least squares, `objective.SquaresProblem`, follows rare pairs less and is often ahead where
+the future is asked for. It needs the counts of all pairs of features, a table of n_features².
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def fit_links(
     Return the links, (n_features, n_targets), row j and column t, as float32.
 
     `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
-    are those of the positives of each entity. `itself`, (n_targets,), is the number of each target among the features, −1
-    for none; by default the features are the targets.
+    are those of the positives of each entity. `itself`, (n_targets,), is the number of each target among the features,
+    −1 for none; by default the features are the targets.
     """
     totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
     weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
