@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import warnings
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -22,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ocular.artifact import SavedInteractions, SavedModel, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
+from ocular.data.ordering import Ordering, taken, taken_twice
 from ocular.data.selection import Choice, allowed_items
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.evidence import Evidence, EvidenceConfig, fit_new_peers, fit_peers, fit_product_links
@@ -29,6 +31,7 @@ from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
 from ocular.explain.explainer import Client, Explainer
 from ocular.explain.reasons import Explanation
+from ocular.refit import kept_labels
 from ocular.scoring import Scorer, nearest
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
@@ -36,8 +39,9 @@ from ocular.solver.devices import find_device, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.fold_in import FoldIn
 from ocular.solver.progress import Progress
-from ocular.solver.start.given import given_start, start_name
+from ocular.solver.start.given import ordered_start, start_name
 from ocular.solver.start.initial import initial_state
+from ocular.solver.start.previous import Previous
 from ocular.validation import (
     allowed_mask,
     check_id,
@@ -53,7 +57,7 @@ Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
 
 # cached, and outdated by the next fit
-DERIVED = ("_made_evidence", "_scorer", "_user_scorer", "_members", "_coclusters", "_fold")
+DERIVED = ("_made_evidence", "_scorer", "_user_scorer", "_members", "_coclusters", "_fold", "_ordering")
 
 
 class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
@@ -141,6 +145,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         What was fitted, with names and amounts.
     excluded_items_ : bool array, (n_items,)
         Items that are never recommended, by `only` and `without` of the fit.
+    pattern_labels_ : dict
+        Labels by number of co-clusters that a fit with `start` took over from the model before it.
     calibration_ : Calibration or None
         What confidences have been worth on held-out purchases, after `calibrate`.
 
@@ -220,6 +226,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         only: Choice | None = None,
         without: Choice | None = None,
+        start: OCuLaR | None = None,
     ) -> Self:
         """
         Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1 (see min_value).
@@ -231,22 +238,33 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         `only` and `without` choose what may ever be recommended, by name ("Postage", ["Postage", "Fees"]) or by
         attribute of the products ({"family": "Printing"}). The model learns from all purchases, and keeps and saves
         the choice as `excluded_items_`.
+
+        `start` is a fitted model to go on from, in place of `init`: clients and products that it knows by name begin
+        with its memberships, new ones with those that fit best to the others. Co-clusters keep their numbers, and
+        their labels where they keep most of their members.
+
+        Rows and columns are fitted in the order of their names, so that the order they come in changes nothing.
         """
         config, evidence = self.config(), self.evidence_config()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions, allowed = self._read(X, only, without)
-        given = None if isinstance(self.init, str) else given_start(self.init)
+        ordering = Ordering.of(interactions)
+        ordered = ordering.sort(interactions)
+        given = None if isinstance(self.init, str) else ordered_start(self.init, ordering)
+        previous = None if start is None else self._previous(start, interactions)
+        if previous is not None:
+            config = replace(config, init=previous.name())
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
-        backend = open_backend(self.device, interactions, config)
+        backend = open_backend(self.device, ordered, config)
         try:
             with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
                 result = run_fit(
-                    interactions,
+                    ordered,
                     config,
                     backend,
-                    lambda: initial_state(interactions, config, given),
+                    lambda: previous.state(ordered, config) if previous else initial_state(ordered, config, given),
                     callback=report,
                     checkpoint=checkpoint,
                 )
@@ -254,13 +272,27 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             backend.close()
         self.interactions_ = interactions
         self.min_value_ = self.min_value
-        self._finish(result, config)
+        self._finish(replace(result, state=result.state.restored(ordering)), config)
+        self._ordering = ordering
         self.evidence_config_ = evidence
-        self.links_ = fit_product_links(interactions, evidence, config)
-        self.peers_ = fit_peers(interactions, evidence, config)
+        self.links_ = taken_twice(fit_product_links(ordered, evidence, config), ordering.item_ranks)
+        self.peers_ = taken_twice(fit_peers(ordered, evidence, config), ordering.user_ranks)
         if allowed is not None:
             self.excluded_items_ = ~allowed
+        if start is not None:
+            self.pattern_labels_ = kept_labels(start.coclusters(), start.interactions_, self._members, interactions)
         return self
+
+    def _previous(self, start: OCuLaR, interactions: Interactions) -> Previous:
+        """Return what a fit starts with that goes on from another model, or raise where it cannot."""
+        if not isinstance(start, OCuLaR) or not hasattr(start, "history_"):
+            raise ConfigError("expected ", Parameter("start"), f" to be a fitted OCuLaR, got {reprlib.repr(start)}")
+        if not isinstance(self.init, str):
+            raise ConfigError("expected either ", Parameter("start"), " or memberships as init, got both")
+        factors = start.user_factors_, start.item_factors_
+        previous = Previous(*factors, start.user_bias_, start.item_bias_, start.bias_, start.interactions_)
+        previous.check(interactions, self.n_coclusters)
+        return previous
 
     def _finish(self, result: FitResult, config: FitConfig) -> None:
         """Keep what a fit leaves behind, wherever its sweeps ran."""
@@ -279,6 +311,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.calibration_: Calibration | None = None
         self._learn(result.state)
         self._keep_patterns_only()
+        self.pattern_labels_: dict[int, str] = {}
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
     def _read(
@@ -435,7 +468,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def scorer(self, n_threads: int) -> Scorer:
         """Return what ranks the items for membership rows, here or elsewhere."""
         popularity = self.interactions_.by_item.degrees
-        return Scorer(self._evidence.item_rows, self.item_bias_.astype(np.float32), popularity, n_threads)
+        ranks = self._ordering.item_ranks, self._column_ranks
+        return Scorer(self._evidence.item_rows, self.item_bias_.astype(np.float32), popularity, n_threads, *ranks)
 
     def affinity(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
         """Return z of pairs; the arguments broadcast: affinity(users[:, None], items) is a table."""
@@ -455,7 +489,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def fold_in(self, user_items: Any) -> sp.csr_array:
         """Return memberships (n, K) of new users from rows of 0 and 1, the items they own; nothing is refitted."""
         check_is_fitted(self)
-        return self._fold.fit(self.device, self._matrix_rows(user_items))[0]
+        return self._folded(self._matrix_rows(user_items))[0]
 
     def transform(self, X: Any = None) -> sp.csr_array:
         """
@@ -470,7 +504,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         if not isinstance(X, Interactions):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         # not the one that is cached: scikit-learn expects transform to leave no trace in the estimator
-        return self._new_fold().fit(self.device, self._matrix_rows(X))[0]
+        return self._folded(self._matrix_rows(X), self._new_fold())[0]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002  scikit-learn's
         """Return the names of the columns of `transform`: cocluster0, cocluster1, …"""
@@ -494,7 +528,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         data = self.interactions_
         ids = check_id_list(itemid, data.n_items, "item")
         allowed = allowed_mask(items, filter_items, data.n_items, "item")
-        best, similarities = nearest(self.item_factors_, ids, check_n(N), allowed, data.by_item, data.by_user)
+        best, similarities = nearest(
+            self.item_factors_, ids, check_n(N), allowed, data.by_item, data.by_user, self._ordering.item_ranks
+        )
         return (best[0], similarities[0]) if np.ndim(itemid) == 0 else (best, similarities)
 
     def similar_users(
@@ -509,7 +545,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         data = self.interactions_
         ids = check_id_list(userid, data.n_users, "user")
         allowed = allowed_mask(users, filter_users, data.n_users, "user")
-        best, similarities = nearest(self.user_factors_, ids, check_n(N), allowed, data.by_user, data.by_item)
+        best, similarities = nearest(
+            self.user_factors_, ids, check_n(N), allowed, data.by_user, data.by_item, self._ordering.user_ranks
+        )
         return (best[0], similarities[0]) if np.ndim(userid) == 0 else (best, similarities)
 
     def calibrate(self, **options: Any) -> Calibration:
@@ -551,7 +589,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             rows = self._matrix_rows(user_items)
             if len(rows) != 1:
                 raise DataError(f"expected user_items with one row, got {len(rows)}")
-            factors, bias = self._fold.fit(self.device, rows)
+            factors, bias = self._folded(rows)
             return Client(u, rows[0], factors, float(bias[0]), self._new_peers(rows), is_supposed=True)
         if u is None:
             raise DataError("expected a user of the model, or user_items to explain by")
@@ -611,6 +649,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             evidence=self.evidence_config_,
             links=self.links_,
             peers=self.peers_,
+            pattern_labels=self.pattern_labels_,
             calibration=None if self.calibration_ is None else self.calibration_.to_dict(),
             interactions=self._saved_interactions(),
         )
@@ -653,7 +692,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def _list_coclusters(self, members: Members) -> CoClusters:
         factors = self.user_factors_, self.item_factors_
         user_base = self.user_bias_.astype(np.float64) + self._base
-        return list_coclusters(members, *factors, user_base, self.item_bias_.astype(np.float64), self.interactions_)
+        item_base, labels = self.item_bias_.astype(np.float64), self.pattern_labels_
+        listed = list_coclusters(members, *factors, user_base, item_base, self.interactions_)
+        return CoClusters((replace(c, label=labels.get(c.index, c.label)) for c in listed), self.interactions_)
 
     @property
     def _evidence(self) -> Evidence:
@@ -675,11 +716,15 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         return self.peers_[:, users] if self.evidence_config_.peers else None
 
     def _new_peers(self, rows: Adjacency) -> sp.csr_array:
-        return fit_new_peers(rows, self.interactions_, self.evidence_config_, self.config_)
+        if not self.evidence_config_.peers:
+            return sp.csr_array((self.interactions_.n_users, len(rows)), dtype=np.float32)
+        ordering = self._ordering
+        ordered = ordering.sort_columns(rows), ordering.sort(self.interactions_)
+        return taken(fit_new_peers(*ordered, self.evidence_config_, self.config_), ordering.user_ranks)
 
     def _new_rows(self, rows: Adjacency) -> tuple[sp.csr_array, NDArray[np.float32]]:
         """Return the evidence and the biases of users who are not in the model, from what they own."""
-        factors, bias = self._fold.fit(self.device, rows)
+        factors, bias = self._folded(rows)
         return self._evidence.user_rows(factors, rows, self._new_peers(rows)), bias
 
     @property
@@ -697,14 +742,32 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         """The other way round: ranks the users for rows of items."""
         purchases = self.interactions_.by_user.degrees
         rows = self._evidence.rows_of(np.arange(self.user_factors_.shape[0]))
-        return Scorer(rows, self.user_bias_.astype(np.float32), purchases, self.config_.threads)
+        ranks = self._ordering.user_ranks, self._column_ranks
+        return Scorer(rows, self.user_bias_.astype(np.float32), purchases, self.config_.threads, *ranks)
+
+    @cached_property
+    def _ordering(self) -> Ordering:
+        return Ordering.of(self.interactions_)
+
+    @property
+    def _column_ranks(self) -> NDArray[np.int64] | None:
+        """Where the columns of the evidence stand in the order of names."""
+        config, (n_users, n_items) = self.evidence_config_, self.interactions_.shape
+        return self._ordering.column_ranks(
+            self.item_factors_.shape[1], n_items if config.links else 0, n_users if config.peers else 0
+        )
 
     @cached_property
     def _fold(self) -> FoldIn:
         return self._new_fold()
 
     def _new_fold(self) -> FoldIn:
-        return FoldIn(self.item_factors_, self.item_bias_, self.bias_, self.config_)
+        items = self._ordering.items
+        return FoldIn(taken(self.item_factors_, items), taken(self.item_bias_, items), self.bias_, self.config_)
+
+    def _folded(self, rows: Adjacency, fold: FoldIn | None = None) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """Return memberships and biases of users who own these items."""
+        return (fold or self._fold).fit(self.device, self._ordering.sort_columns(rows))
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
         return check_ids(ids, self.interactions_.n_users, "user")
@@ -740,4 +803,5 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
     model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
     model.excluded_items_, model.calibration_ = saved.excluded_items, calibration
     model.evidence_config_, model.links_, model.peers_ = saved.evidence, saved.links, saved.peers
+    model.pattern_labels_ = dict(saved.pattern_labels)
     return model
