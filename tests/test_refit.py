@@ -187,8 +187,11 @@ class TestStart:
         cold = OCuLaR(**parameters).fit(NOW)
         # one sweep from there is already near the end of a fit of its own
         assert new.objective_ < cold.objective_ * 1.15
-        users = [(old.interactions_.user_index(f"Client {u}"), NOW.user_index(f"Client {u}")) for u in range(5, 80)]
-        before, now = (model.user_factors_.toarray()[list(rows)] for model, rows in zip((old, new), zip(*users), strict=True))
+        known = [f"Client {u}" for u in range(5, 80)]
+        before, now = (
+            model.user_factors_.toarray()[[model.interactions_.user_index(name) for name in known]]
+            for model in (old, new)
+        )
         alike = (before * now).sum(1) / np.maximum(np.linalg.norm(before, axis=1) * np.linalg.norm(now, axis=1), 1e-9)
         assert np.median(alike) > 0.9
 
@@ -214,7 +217,9 @@ class TestStart:
         names = [f"Client {u}" for u in range(86)], [f"Product {i}" for i in range(60)]
         data = Interactions.from_matrix(R, user_labels=names[0], item_labels=names[1])
         new = OCuLaR(**PARAMETERS).fit(data, start=before)
-        assert new.predict_proba(np.arange(80, 86)[:, None], np.arange(55, 60)).min() > 0.05  # without a start of their own: 0.0001
+        assert (
+            new.predict_proba(np.arange(80, 86)[:, None], np.arange(55, 60)).min() > 0.05
+        )  # without a start of their own: 0.0001
 
     def test_numbers_and_labels_of_patterns_stay_and_survive_saving(self, before: OCuLaR, tmp_path: Path) -> None:
         new = OCuLaR(**PARAMETERS).fit(NOW, start=before)
