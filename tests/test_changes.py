@@ -249,7 +249,7 @@ def test_some_clients_only(old: OCuLaR) -> None:
 
 
 def test_what_cannot_be_compared_is_refused(old: OCuLaR) -> None:
-    with pytest.raises(ConfigError, match="expected two fitted models, got str; load them with ocular.load"):
+    with pytest.raises(ConfigError, match="expected two fitted models, got str; load them"):
         ocular.compare_models(old, "model")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="expected two fitted models, got OCuLaR"):
         ocular.compare_models(OCuLaR(), old)

@@ -101,7 +101,8 @@ class ModelChanges:
         client, product, change ("came" or "went"), why, detail, rank in the list that it is in, confidence in both
         models and typical prices in both; null where a model does not have the client or the product.
         """
-        schema: dict[str, Any] = {"client": None, "product": None, "change": pl.String, "why": pl.String, "detail": pl.String,
+        schema: dict[str, Any] = {
+                  "client": None, "product": None, "change": pl.String, "why": pl.String, "detail": pl.String,
                   "rank": pl.Int64, "old_confidence": pl.Float64, "new_confidence": pl.Float64,
                   "old_price": pl.Float64, "new_price": pl.Float64}  # fmt: skip
         rows = self.rows()

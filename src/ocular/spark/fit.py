@@ -31,7 +31,7 @@ from ocular.solver.cpu import step_rows, step_sparse_rows
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
-from ocular.solver.start.given import given_start
+from ocular.solver.start.given import ordered_start
 from ocular.solver.start.initial import initial_state
 from ocular.spark.blocks import Block, BlockRows, joined
 from ocular.spark.interactions import SparkInteractions
@@ -84,7 +84,8 @@ def fit_interactions(
     config = model.config()
     if isinstance(model.random_state, np.random.RandomState):
         config = replace(config, seed=int(model.random_state.randint(2**31)))
-    given = None if isinstance(model.init, str) else given_start(model.init)
+    ordering = interactions.ordering
+    given = None if isinstance(model.init, str) else ordered_start(model.init, ordering)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(Path(checkpoint))
     backend = SparkBackend(interactions, config, spark)
@@ -101,6 +102,7 @@ def fit_interactions(
     finally:
         backend.close()
         interactions.release()
+    result = replace(result, state=result.state.restored(ordering))
     return SparkModel(**model.get_params()).learn(interactions, result, config)
 
 
@@ -118,7 +120,8 @@ class SparkModel(OCuLaR):
 
     @cached_property
     def interactions_(self) -> Interactions:  # type: ignore[override]
-        return self.spark_interactions.gather()
+        local = self.spark_interactions.local
+        return self.spark_interactions.gather() if local is None else local
 
     def _saved_interactions(self) -> SavedInteractions:
         local = self.spark_interactions.local
