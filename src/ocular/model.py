@@ -280,7 +280,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         if allowed is not None:
             self.excluded_items_ = ~allowed
         if start is not None:
-            self.pattern_labels_ = kept_labels(start.coclusters(), start.interactions_, self._members, interactions)
+            self.pattern_labels_: dict[int, str] = kept_labels(
+                start.coclusters(), start.interactions_, self._members, interactions
+            )
         return self
 
     def _previous(self, start: OCuLaR, interactions: Interactions) -> Previous:
@@ -311,7 +313,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.calibration_: Calibration | None = None
         self._learn(result.state)
         self._keep_patterns_only()
-        self.pattern_labels_: dict[int, str] = {}
+        self.pattern_labels_ = {}
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
     def _read(

@@ -96,13 +96,13 @@ def _match(before: Interactions, now: Interactions, clients: Any) -> Matched:
     if there.keys().isdisjoint(here):
         raise DataError("expected two models of the same clients, got none of the same name in both")
     names = [*here, *(name for name in there if name not in here)] if clients is None else _named(before, now, clients)
-    users = [np.array([rows.get(name, -1) for name in names], dtype=np.int64) for rows in (there, here)]
+    old_users, new_users = (np.array([rows.get(name, -1) for name in names], dtype=np.int64) for rows in (there, here))
     codes = np.array([now.item_rows.get(name, -1) for name in before.item_rows], dtype=np.int64)
     gone = np.flatnonzero(codes < 0)
     codes[gone] = now.n_items + np.arange(len(gone))
     items = np.full(now.n_items + len(gone), -1, dtype=np.int64)
     items[codes] = np.arange(before.n_items)
-    return Matched(*users, codes, items)
+    return Matched(old_users, new_users, codes, items)
 
 
 def _named(before: Interactions, now: Interactions, clients: Iterable[Any]) -> list[str]:
@@ -148,9 +148,9 @@ def _changed_pairs(
 ) -> Pairs:
     """Return the recommendations that came and went, client by client, with what each model makes of them."""
     parts = []
-    for came, (lists, stayed) in ((True, now), (False, before)):
+    for is_new, (lists, stayed) in ((True, now), (False, before)):
         rows, ranks = np.nonzero((lists >= 0) & ~stayed)
-        parts.append((rows, np.full(len(rows), came), ranks, lists[rows, ranks]))
+        parts.append((rows, np.full(len(rows), is_new), ranks, lists[rows, ranks]))
     rows, came, ranks, codes = (np.concatenate(side) for side in zip(*parts, strict=True))
     order = np.lexsort((ranks, ~came, rows))
     rows, came, ranks, codes = rows[order], came[order], ranks[order], codes[order]
@@ -183,4 +183,5 @@ def _owned(model: OCuLaR, users: Ints, items: Ints) -> NDArray[np.bool_]:
     bought = data.pair_users.astype(np.int64) * data.n_items + data.by_user.indices
     asked = np.where((users >= 0) & (items >= 0), users * data.n_items + items, -1)
     at = np.searchsorted(bought, asked)
-    return bought[np.minimum(at, len(bought) - 1)] == asked
+    owned: NDArray[np.bool_] = bought[np.minimum(at, len(bought) - 1)] == asked
+    return owned

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from ocular.changes.contributions import Contributions
 from ocular.changes.patterns import CHANGED, GONE, NEW, PatternChange
-from ocular.data.interactions import plain
 from ocular.explain.notebook import html_table
 from ocular.explain.price import money
 from ocular.explain.value import typical_prices
@@ -27,6 +27,9 @@ NEW_EVIDENCE, MOVED_UP = "new evidence", "moved up"
 CLIENT_GONE, PRODUCT_GONE, BOUGHT, EXCLUDED_NOW = "client gone", "product gone", "bought meanwhile", "excluded now"
 EVIDENCE_GONE, DISPLACED = "evidence gone", "displaced"
 
+NO_EVIDENCE = {MOVED_UP: "others dropped out of the list", DISPLACED: "others overtook it"}
+
+MIN_GAIN = 1e-12  # below it no kind of evidence has changed
 MIN_PRICE_CHANGE = 0.1  # relative, from which a typical price is told
 PATTERNS, LINKS, PEERS = range(3)  # columns of Contributions.by_kind
 
@@ -127,31 +130,43 @@ class ModelChanges:
 
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the first recommendations that came or went, or all, as `to_frame` has them."""
-        return [self._row(at) for at in range(len(self.pairs.why))[:limit]]
+        pairs, first = self.pairs, slice(limit)
+        clients = self._names("user", pairs.old_users[first], pairs.new_users[first])
+        products = self._names("item", pairs.old_items[first], pairs.new_items[first])
+        scores = [_listed(-np.expm1(-part.z[first])) for part in (pairs.in_old, pairs.in_new)]
+        prices = [
+            _listed(np.where(items[first] >= 0, prices[items[first]], np.nan))
+            for prices, items in zip(self._prices, (pairs.old_items, pairs.new_items), strict=True)
+        ]
+        return [
+            {
+                "client": client,
+                "product": product,
+                "change": change,
+                "why": why,
+                "detail": "; ".join([*evidence, *self._price_change(*price)]) or None,
+                "rank": rank,
+                "old_confidence": score[0],
+                "new_confidence": score[1],
+                "old_price": price[0],
+                "new_price": price[1],
+            }
+            for client, product, change, why, evidence, rank, score, price in zip(
+                clients, products, pairs.change[first].tolist(), pairs.why[first].tolist(),
+                self._evidence(first), pairs.rank[first].tolist(), zip(*scores, strict=True),
+                zip(*prices, strict=True), strict=True,
+            )
+        ]  # fmt: skip
 
-    def _row(self, at: int) -> dict[str, Any]:
-        pairs = self.pairs
-        client = self._name("user", int(pairs.old_users[at]), int(pairs.new_users[at]))
-        product = self._name("item", int(pairs.old_items[at]), int(pairs.new_items[at]))
-        old_price, new_price = (_known(price) for price in self._typical_prices(at))
-        return {
-            "client": client,
-            "product": product,
-            "change": str(pairs.change[at]),
-            "why": str(pairs.why[at]),
-            "detail": "; ".join([*self._evidence(at), *self._price_change(old_price, new_price)]) or None,
-            "rank": int(pairs.rank[at]),
-            "old_confidence": _known(-np.expm1(-pairs.in_old.z[at])),
-            "new_confidence": _known(-np.expm1(-pairs.in_new.z[at])),
-            "old_price": old_price,
-            "new_price": new_price,
-        }
-
-    def _name(self, side: str, old: int, new: int) -> Any:
-        """Return the name as the newer model that has it shows it; text where the models have other kinds of keys."""
-        data, row = (self.new.interactions_, new) if new >= 0 else (self.old.interactions_, old)
-        name = data.user_name(row) if side == "user" else data.item_name(row)
-        return str(name) if self._kinds_differ else plain(name)
+    def _names(self, side: str, old: Ints, new: Ints) -> list[Any]:
+        """Return names as the newer model that has them shows them; text where the models have other kinds of keys."""
+        before, now = self.old.interactions_, self.new.interactions_
+        show = (before.user_name, now.user_name) if side == "user" else (before.item_name, now.item_name)
+        known: dict[tuple[int, int], Any] = {}  # a name may come many times
+        for pair in set(zip(old.tolist(), new.tolist(), strict=True)):
+            name = show[1](pair[1]) if pair[1] >= 0 else show[0](pair[0])
+            known[pair] = str(name) if self._kinds_differ else name
+        return [known[pair] for pair in zip(old.tolist(), new.tolist(), strict=True)]
 
     @cached_property
     def _kinds_differ(self) -> bool:
@@ -162,19 +177,25 @@ class ModelChanges:
 
     # ------------------------------------------------------------------------------------------------ in words
 
-    def _evidence(self, at: int) -> list[str]:
+    def _evidence(self, rows: slice) -> list[list[str]]:
         """Return what changed most of what the models rest on: the kind, its contributions, its strongest part."""
-        pairs, why = self.pairs, self.pairs.why[at]
-        if why not in (NEW_EVIDENCE, EVIDENCE_GONE):
-            texts = {MOVED_UP: "others dropped out of the list", DISPLACED: "others overtook it"}
-            return [texts[why]] if why in texts else []
-        gained = pairs.in_new.by_kind[at] - pairs.in_old.by_kind[at]
-        kind = int(np.argmax(gained if why == NEW_EVIDENCE else -gained))
-        before, now = pairs.in_old.by_kind[at, kind], pairs.in_new.by_kind[at, kind]
-        if abs(now - before) < 1e-12:
-            return ["popularity"]
-        model, part = (self.new, pairs.in_new) if why == NEW_EVIDENCE else (self.old, pairs.in_old)
-        return [f"{self._kind_text(model, part, at, kind)}: {before:.3f} → {now:.3f}"]
+        pairs, whys = self.pairs, self.pairs.why[rows].tolist()
+        before, now = pairs.in_old.by_kind[rows], pairs.in_new.by_kind[rows]
+        gained = np.nan_to_num(now - before)
+        rose, fell = gained.argmax(axis=1).tolist(), gained.argmin(axis=1).tolist()
+        texts: list[list[str]] = []
+        for at, why in enumerate(whys):
+            if why not in (NEW_EVIDENCE, EVIDENCE_GONE):
+                texts.append([NO_EVIDENCE[why]] if why in NO_EVIDENCE else [])
+                continue
+            is_new = why == NEW_EVIDENCE
+            kind = rose[at] if is_new else fell[at]
+            name = "popularity"
+            if abs(gained[at, kind]) > MIN_GAIN:
+                name = self._kind_text(*(self.new, pairs.in_new) if is_new else (self.old, pairs.in_old), at, kind)
+                name += f": {before[at, kind]:.3f} → {now[at, kind]:.3f}"
+            texts.append([name])
+        return texts
 
     def _kind_text(self, model: OCuLaR, part: Contributions, at: int, kind: int) -> str:
         if kind == LINKS:
@@ -204,11 +225,6 @@ class ModelChanges:
     def _prices(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return typical_prices(self.old.interactions_), typical_prices(self.new.interactions_)
 
-    def _typical_prices(self, at: int) -> tuple[float, float]:
-        old, new = int(self.pairs.old_items[at]), int(self.pairs.new_items[at])
-        nan = float("nan")
-        return self._prices[0][old] if old >= 0 else nan, self._prices[1][new] if new >= 0 else nan
 
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _listed(values: NDArray[np.float64]) -> list[float | None]:
+    return [value if isfinite(value) else None for value in values.tolist()]
