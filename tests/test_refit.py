@@ -237,6 +237,14 @@ class TestStart:
         assert {c.index: c.label for c in third.coclusters()} == labels
         assert OCuLaR(**PARAMETERS).fit(NOW).pattern_labels_ == {}
 
+    def test_a_model_can_go_on_from_itself(self, before: OCuLaR) -> None:
+        model = OCuLaR(**PARAMETERS).fit(BEFORE)
+        labels = {c.index: c.label for c in model.coclusters()}
+        model.fit(NOW, start=model)
+        expected = OCuLaR(**PARAMETERS).fit(NOW, start=before)
+        assert {c.index: c.label for c in model.coclusters()} == labels
+        assert model.history_ == expected.history_
+
     def test_a_pattern_with_other_members_gets_a_label_of_its_own(self, before: OCuLaR) -> None:
         turned = OCuLaR(**PARAMETERS).fit(BEFORE, start=before)
         columns = np.roll(np.arange(5), 1)

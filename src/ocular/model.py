@@ -253,8 +253,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         ordered = ordering.sort(interactions)
         given = None if isinstance(self.init, str) else ordered_start(self.init, ordering)
         previous = None if start is None else self._previous(start, interactions)
-        if previous is not None:
+        if start is not None and previous is not None:
             config = replace(config, init=previous.name())
+            before = start.coclusters(), start.interactions_  # `start` may be this very model
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
         backend = open_backend(self.device, ordered, config)
@@ -280,9 +281,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         if allowed is not None:
             self.excluded_items_ = ~allowed
         if start is not None:
-            self.pattern_labels_: dict[int, str] = kept_labels(
-                start.coclusters(), start.interactions_, self._members, interactions
-            )
+            self.pattern_labels_: dict[int, str] = kept_labels(*before, self._members, interactions)
         return self
 
     def _previous(self, start: OCuLaR, interactions: Interactions) -> Previous:
