@@ -255,7 +255,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         previous = None if start is None else self._previous(start, interactions)
         if start is not None and previous is not None:
             config = replace(config, init=previous.name())
-            before = start.coclusters(), start.interactions_  # `start` may be this very model
+            before = start.coclusters(), previous.interactions  # `start` may be this very model
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
         backend = open_backend(self.device, ordered, config)
