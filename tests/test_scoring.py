@@ -187,6 +187,11 @@ class TestNearest:
         assert ids == [4, 3, 0, 1, 2, 5]
         np.testing.assert_allclose(similarities, [0.1 / 1.1, 0.1 / 1.1, 0, 0, 0, 0], rtol=1e-6)
 
+    def test_equal_rows_come_by_their_rank(self) -> None:
+        by_row, by_column, ranks = self.POSITIVES.by_user, self.POSITIVES.by_item, np.arange(6)[::-1]
+        ids, _ = nearest(self.FACTORS, np.array([4]), 6, None, by_row, by_column, ranks)
+        assert ids[0].tolist() == [4, 3, 5, 2, 1, 0]
+
     def test_few_of_many_are_the_first_of_all(self) -> None:
         rng = np.random.default_rng(0)
         factors = sp.csr_array(eighths((200, 3), 0.4, 7))

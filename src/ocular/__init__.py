@@ -10,6 +10,7 @@ from ocular.version import __version__
 if TYPE_CHECKING:
     from ocular import baselines, plots, synthetic
     from ocular.advisor import Advisor
+    from ocular.changes.compare import compare_models
     from ocular.data import datasets
     from ocular.data.interactions import Interactions
     from ocular.data.readers import read, read_sql
@@ -31,6 +32,7 @@ __all__ = [
     "baselines",
     "calibrate",
     "compare",
+    "compare_models",
     "datasets",
     "load",
     "measure",
@@ -52,6 +54,7 @@ _HOMES = {
     "backtest": "ocular.evaluation.protocol",
     "calibrate": "ocular.evaluation.calibration",
     "compare": "ocular.evaluation.protocol",
+    "compare_models": "ocular.changes.compare",
     "load": "ocular.model",
     "measure": "ocular.evaluation.metrics",
     "read": "ocular.data.readers",

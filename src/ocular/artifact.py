@@ -100,6 +100,7 @@ class SavedModel(Generic[Source_co]):
     evidence: EvidenceConfig  # the weights of links and peers
     links: sp.csr_array  # (n_items, n_items)
     peers: sp.csr_array  # (n_users, n_users)
+    pattern_labels: Mapping[int, str]  # of co-clusters that keep the label of the model that the fit started from
     calibration: Mapping[str, Any] | None  # as Calibration.to_dict gives it
     interactions: Source_co
 
@@ -131,6 +132,8 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
                 name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in FILES
             },
         }  # fmt: skip
+        if model.pattern_labels:
+            manifest["pattern_labels"] = {str(number): label for number, label in model.pattern_labels.items()}
         manifest["digest"] = _manifest_digest(manifest)
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -272,6 +275,7 @@ def _to_model(
         evidence=EvidenceConfig(**manifest["evidence"]),
         links=tables["links"],
         peers=tables["peers"],
+        pattern_labels={int(number): str(label) for number, label in manifest.get("pattern_labels", {}).items()},
         calibration=manifest.get("calibration"),
         interactions=interactions,
     )

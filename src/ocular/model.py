@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import reprlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ocular.artifact import SavedInteractions, SavedModel, read_model, write_model
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import check_positives, frame_labels, owned_rows, rows_for_ids
+from ocular.data.ordering import Ordering, taken, taken_twice
 from ocular.data.selection import Choice as Selection
 from ocular.data.selection import allowed_items
 from ocular.data.splits import Split, random_split
@@ -33,6 +35,7 @@ from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
 from ocular.explain.explainer import Client, Explainer
 from ocular.explain.reasons import Explanation
+from ocular.refit import kept_labels
 from ocular.scoring import Scorer, nearest, rows_with_links
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
@@ -40,8 +43,9 @@ from ocular.solver.devices import find_device, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.fold_in import FoldIn
 from ocular.solver.progress import Progress
-from ocular.solver.start.given import given_start, start_name
+from ocular.solver.start.given import ordered_start, start_name
 from ocular.solver.start.initial import initial_state
+from ocular.solver.start.previous import Previous
 from ocular.tuning import (
     AUTO,
     FIXED,
@@ -80,6 +84,7 @@ DERIVED = (
     "_members",
     "_coclusters",
     "_fold",
+    "_ordering",
     "_alike_items",
     "_alike_users",
 )
@@ -178,6 +183,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         How well the parameters that were "auto" did on held-out positives.
     excluded_items_ : bool array, (n_items,)
         Items that are never recommended, by `only` and `without` of the fit.
+    pattern_labels_ : dict
+        Labels by number of co-clusters that a fit with `start` took over from the model before it.
     calibration_ : Calibration or None
         What confidences have been worth on held-out purchases, after `calibrate`.
 
@@ -261,6 +268,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         only: Selection | None = None,
         without: Selection | None = None,
+        start: OCuLaR | None = None,
     ) -> Self:
         """
         Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1 (see min_value).
@@ -272,47 +280,63 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         `only` and `without` choose what may ever be recommended, by name ("Postage", ["Postage", "Fees"]) or by
         attribute of the products ({"family": "Printing"}). The model learns from all purchases, and keeps and saves
         the choice as `excluded_items_`.
+
+        `start` is a fitted model to go on from, in place of `init`: clients and products that it knows by name begin
+        with its memberships, new ones with those that fit best to the others. Co-clusters keep their numbers, and
+        their labels where they keep most of their members.
+
+        Rows and columns are fitted in the order of their names, so that the order they come in changes nothing.
         """
         config = self.config()
         self.evidence_request()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions, allowed = self._read(X, only, without)
-        given = None if isinstance(self.init, str) else given_start(self.init)
+        ordering = Ordering.of(interactions)
+        ordered = ordering.sort(interactions)
+        if self.n_coclusters == AUTO:
+            known = isinstance(start, OCuLaR) and hasattr(start, "config_")
+            usual = cast(OCuLaR, start).config_.n_coclusters if known else usual_coclusters(interactions.shape)
+            config = replace(config, n_coclusters=usual)
+        given = None if isinstance(self.init, str) else ordered_start(self.init, ordering)
+        previous = None if start is None else self._previous(start, interactions, config)
+        config, evidence, tuning = self._choose_parameters(ordered, config)
+        if start is not None and previous is not None:
+            config = replace(config, init=previous.name())
+            before = start.coclusters(), previous.interactions  # `start` may be this very model
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
-        config, evidence, tuning = self._choose_parameters(interactions, config)
+
+        def begin() -> State:
+            return previous.state(ordered, config) if previous else initial_state(ordered, config, given)
+
         with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
-            result = self._fit_patterns(interactions, config, given, report, checkpoint)
+            result = self._fit_patterns(ordered, config, begin, report, checkpoint)
         self.interactions_ = interactions
         self.min_value_ = self.min_value
-        self._finish(result, config)
+        self._finish(replace(result, state=result.state.restored(ordering)), config)
+        self._ordering = ordering
         self.evidence_config_, self.tuning_ = evidence, tuning
-        self.links_ = fit_product_links(interactions, evidence, config)
-        self.peers_ = fit_peers(interactions, evidence, config)
+        self.links_ = taken_twice(fit_product_links(ordered, evidence, config), ordering.item_ranks)
+        self.peers_ = taken_twice(fit_peers(ordered, evidence, config), ordering.user_ranks)
         if allowed is not None:
             self.excluded_items_ = ~allowed
+        if start is not None:
+            self.pattern_labels_: dict[int, str] = kept_labels(*before, self._members, interactions)
         return self
 
     def _fit_patterns(
         self,
         interactions: Interactions,
         config: FitConfig,
-        given: Any = None,
+        begin: Callable[[], State],
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> FitResult:
-        """Fit the co-clusters, from memberships that are given or from the start that the configuration names."""
+        """Fit the co-clusters from the state that `begin` returns."""
         backend = open_backend(self.device, interactions, config)
         try:
-            return run_fit(
-                interactions,
-                config,
-                backend,
-                lambda: initial_state(interactions, config, given),
-                callback=callback,
-                checkpoint=checkpoint,
-            )
+            return run_fit(interactions, config, backend, begin, callback=callback, checkpoint=checkpoint)
         finally:
             backend.close()
 
@@ -321,8 +345,6 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     ) -> tuple[FitConfig, EvidenceConfig, Choice | None]:
         """Return the parameters with a value for everything that is "auto", and how they were chosen, if they were."""
         request = self.evidence_request()
-        if self.n_coclusters == AUTO:
-            config = replace(config, n_coclusters=usual_coclusters(interactions.shape))
         regularizations: tuple[float, ...] = ()
         if self.regularization == AUTO:
             regularizations = usual_regularizations(interactions.nnz, config.n_coclusters)
@@ -349,11 +371,22 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
     def _factors(self, interactions: Interactions, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
         """Return the memberships of users and items that a fit ends with."""
-        result = self._fit_patterns(interactions, config)
+        result = self._fit_patterns(interactions, config, lambda: initial_state(interactions, config))
         if result.interrupted:
             raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
         users, items = result.state.user_factors, result.state.item_factors
         return sp.csr_array(users[:, : config.n_coclusters]), sp.csr_array(items[:, : config.n_coclusters])
+
+    def _previous(self, start: OCuLaR, interactions: Interactions, config: FitConfig) -> Previous:
+        """Return what a fit starts with that goes on from another model, or raise where it cannot."""
+        if not isinstance(start, OCuLaR) or not hasattr(start, "history_"):
+            raise ConfigError("expected ", Parameter("start"), f" to be a fitted OCuLaR, got {reprlib.repr(start)}")
+        if not isinstance(self.init, str):
+            raise ConfigError("expected either ", Parameter("start"), " or memberships as init, got both")
+        factors = start.user_factors_, start.item_factors_
+        previous = Previous(*factors, start.user_bias_, start.item_bias_, start.bias_, start.interactions_)
+        previous.check(interactions, config.n_coclusters)
+        return previous
 
     def _finish(self, result: FitResult, config: FitConfig) -> None:
         """Keep what a fit leaves behind, wherever its sweeps ran."""
@@ -372,6 +405,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.calibration_: Calibration | None = None
         self._learn(result.state)
         self._keep_patterns_only()
+        self.pattern_labels_ = {}
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 
     def _read(
@@ -415,8 +449,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             seed = check_whole(seed, "random_state")
         usual, K, strength = FitConfig(), self.n_coclusters, self.regularization
         return FitConfig(
-            n_coclusters=usual.n_coclusters if K == AUTO else K,  # type: ignore[arg-type]  checked there
-            regularization=usual.regularization if strength == AUTO else strength,  # type: ignore[arg-type]
+            n_coclusters=usual.n_coclusters if K == AUTO else cast(int, K),  # checked there
+            regularization=usual.regularization if strength == AUTO else cast(float, strength),
             relative=self.relative,
             bias=self.bias,
             background=self.background,
@@ -531,7 +565,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def scorer(self, n_threads: int) -> Scorer:
         """Return what ranks the items for membership rows, here or elsewhere."""
         popularity = self.interactions_.by_item.degrees
-        return Scorer(self._evidence.item_rows, self.item_bias_.astype(np.float32), popularity, n_threads)
+        ranks = self._ordering.item_ranks, self._column_ranks
+        return Scorer(self._evidence.item_rows, self.item_bias_.astype(np.float32), popularity, n_threads, *ranks)
 
     def affinity(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.float64]:
         """Return z of pairs; the arguments broadcast: affinity(users[:, None], items) is a table."""
@@ -551,7 +586,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def fold_in(self, user_items: Any) -> sp.csr_array:
         """Return memberships (n, K) of new users from rows of 0 and 1, the items they own; nothing is refitted."""
         check_is_fitted(self)
-        return self._fold.fit(self.device, self._matrix_rows(user_items))[0]
+        return self._folded(self._matrix_rows(user_items))[0]
 
     def transform(self, X: Any = None) -> sp.csr_array:
         """
@@ -566,7 +601,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         if not isinstance(X, Interactions):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         # not the one that is cached: scikit-learn expects transform to leave no trace in the estimator
-        return self._new_fold().fit(self.device, self._matrix_rows(X))[0]
+        return self._folded(self._matrix_rows(X), self._new_fold())[0]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002  scikit-learn's
         """Return the names of the columns of `transform`: cocluster0, cocluster1, …"""
@@ -593,7 +628,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         data = self.interactions_
         ids = check_id_list(itemid, data.n_items, "item")
         allowed = allowed_mask(items, filter_items, data.n_items, "item")
-        best, similarities = nearest(self._alike_items, ids, check_n(N), allowed, data.by_item, data.by_user)
+        best, similarities = nearest(
+            self._alike_items, ids, check_n(N), allowed, data.by_item, data.by_user, self._ordering.item_ranks
+        )
         return (best[0], similarities[0]) if np.ndim(itemid) == 0 else (best, similarities)
 
     def similar_users(
@@ -612,7 +649,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         data = self.interactions_
         ids = check_id_list(userid, data.n_users, "user")
         allowed = allowed_mask(users, filter_users, data.n_users, "user")
-        best, similarities = nearest(self._alike_users, ids, check_n(N), allowed, data.by_user, data.by_item)
+        best, similarities = nearest(
+            self._alike_users, ids, check_n(N), allowed, data.by_user, data.by_item, self._ordering.user_ranks
+        )
         return (best[0], similarities[0]) if np.ndim(userid) == 0 else (best, similarities)
 
     @cached_property
@@ -662,7 +701,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             rows = self._matrix_rows(user_items)
             if len(rows) != 1:
                 raise DataError(f"expected user_items with one row, got {len(rows)}")
-            factors, bias = self._fold.fit(self.device, rows)
+            factors, bias = self._folded(rows)
             known = None if u is None else np.array([u])
             return Client(u, rows[0], factors, float(bias[0]), self._new_peers(rows, known), is_supposed=True)
         if u is None:
@@ -723,6 +762,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             evidence=self.evidence_config_,
             links=self.links_,
             peers=self.peers_,
+            pattern_labels=self.pattern_labels_,
             calibration=None if self.calibration_ is None else self.calibration_.to_dict(),
             interactions=self._saved_interactions(),
         )
@@ -765,7 +805,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def _list_coclusters(self, members: Members) -> CoClusters:
         factors = self.user_factors_, self.item_factors_
         user_base = self.user_bias_.astype(np.float64) + self._base
-        return list_coclusters(members, *factors, user_base, self.item_bias_.astype(np.float64), self.interactions_)
+        item_base, labels = self.item_bias_.astype(np.float64), self.pattern_labels_
+        listed = list_coclusters(members, *factors, user_base, item_base, self.interactions_)
+        return CoClusters((replace(c, label=labels.get(c.index, c.label)) for c in listed), self.interactions_)
 
     @property
     def _evidence(self) -> Evidence:
@@ -787,11 +829,17 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         return self.peers_[:, users] if self.evidence_config_.peers else None
 
     def _new_peers(self, rows: Adjacency, users: NDArray[np.int64] | None) -> sp.csr_array:
-        return fit_new_peers(rows, self.interactions_, self.evidence_config_, self.config_, users)
+        if not self.evidence_config_.peers:
+            return sp.csr_array((self.interactions_.n_users, len(rows)), dtype=np.float32)
+        ordering = self._ordering
+        ordered = ordering.sort_columns(rows), ordering.sort(self.interactions_)
+        ranks = None if users is None or ordering.user_ranks is None else ordering.user_ranks[users]
+        known = users if ranks is None else ranks
+        return taken(fit_new_peers(*ordered, self.evidence_config_, self.config_, known), ordering.user_ranks)
 
     def _new_rows(self, rows: Adjacency, users: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float32]]:
         """Return the evidence and the biases of users from what they own instead of what was fitted."""
-        factors, bias = self._fold.fit(self.device, rows)
+        factors, bias = self._folded(rows)
         return self._evidence.user_rows(factors, rows, self._new_peers(rows, users)), bias
 
     @property
@@ -809,14 +857,32 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         """The other way round: ranks the users for rows of items."""
         purchases = self.interactions_.by_user.degrees
         rows = self._evidence.rows_of(np.arange(self.user_factors_.shape[0]))
-        return Scorer(rows, self.user_bias_.astype(np.float32), purchases, self.config_.threads)
+        ranks = self._ordering.user_ranks, self._column_ranks
+        return Scorer(rows, self.user_bias_.astype(np.float32), purchases, self.config_.threads, *ranks)
+
+    @cached_property
+    def _ordering(self) -> Ordering:
+        return Ordering.of(self.interactions_)
+
+    @property
+    def _column_ranks(self) -> NDArray[np.int64] | None:
+        """Where the columns of the evidence stand in the order of names."""
+        config, (n_users, n_items) = self.evidence_config_, self.interactions_.shape
+        return self._ordering.column_ranks(
+            self.item_factors_.shape[1], n_items if config.links else 0, n_users if config.peers else 0
+        )
 
     @cached_property
     def _fold(self) -> FoldIn:
         return self._new_fold()
 
     def _new_fold(self) -> FoldIn:
-        return FoldIn(self.item_factors_, self.item_bias_, self.bias_, self.config_)
+        items = self._ordering.items
+        return FoldIn(taken(self.item_factors_, items), taken(self.item_bias_, items), self.bias_, self.config_)
+
+    def _folded(self, rows: Adjacency, fold: FoldIn | None = None) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """Return memberships and biases of users who own these items."""
+        return (fold or self._fold).fit(self.device, self._ordering.sort_columns(rows))
 
     def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
         return check_ids(ids, self.interactions_.n_users, "user")
@@ -852,4 +918,5 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
     model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
     model.excluded_items_, model.calibration_ = saved.excluded_items, calibration
     model.evidence_config_, model.links_, model.peers_ = saved.evidence, saved.links, saved.peers
+    model.pattern_labels_ = dict(saved.pattern_labels)
     return model

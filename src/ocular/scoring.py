@@ -27,18 +27,40 @@ class Scorer:
     """Ranks the items of a fitted model for users given by their membership rows, or its users for items."""
 
     def __init__(
-        self, item_factors: sp.csr_array, item_base: NDArray[np.float32], popularity: NDArray[np.int64], n_threads: int
+        self,
+        item_factors: sp.csr_array,
+        item_base: NDArray[np.float32],
+        popularity: NDArray[np.int64],
+        n_threads: int,
+        ranks: NDArray[np.int64] | None = None,
+        column_ranks: NDArray[np.int64] | None = None,
     ) -> None:
-        """Take item_base to be added to every affinity with that item, and popularity to break ties."""
+        """
+        Take item_base to be added to every affinity with that item, and popularity to break ties.
+
+        Of equally popular items the one with the lower rank comes first, and affinities are summed in the order of the
+        ranks of the columns; None is the order that they have.
+        """
         # items by falling popularity: among equal scores the more popular one then simply comes first
-        self._order = np.lexsort((np.arange(len(popularity)), -popularity)).astype(np.int32)
+        ranks = np.arange(len(popularity)) if ranks is None else ranks
+        self._order = np.lexsort((ranks, -popularity)).astype(np.int32)
         self._place = np.empty_like(self._order)
         self._place[self._order] = np.arange(len(self._order), dtype=np.int32)
-        members = item_factors[self._order].tocsc()
+        self._column_ranks = column_ranks
+        members = self._ordered(item_factors[self._order]).tocsc()
         # indices without a sign, which Numba would look at
         self._members = members.indptr.astype(np.int64), members.indices.astype(np.uint32), members.data
         self._base = item_base[self._order]
         self._n_threads = n_threads
+
+    def _ordered(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return the rows with their columns in the order of their ranks."""
+        if self._column_ranks is None:
+            return rows
+        parts = rows.data, self._column_ranks[rows.indices], rows.indptr
+        ordered = sp.csr_array(parts, shape=rows.shape, copy=True)
+        ordered.sort_indices()
+        return ordered
 
     def top(
         self,
@@ -53,7 +75,7 @@ class Scorer:
 
         `owned` items of the row and items that are not `allowed` are left out; missing places hold −1 and nan.
         """
-        n_rows, n_items = users.shape[0], len(self._base)
+        n_rows, n_items, users = users.shape[0], len(self._base), self._ordered(users)
         ids = np.full((n_rows, n), -1, dtype=np.int32)
         scores = np.full((n_rows, n), np.nan, dtype=np.float32)
         rows = Adjacency(users.indptr.astype(np.int64), users.indices.astype(np.int32))
@@ -106,15 +128,17 @@ def nearest(
     allowed: NDArray[np.bool_] | None,
     by_row: Adjacency,
     by_column: Adjacency,
+    ranks: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """
     Return the n rows most like each of the rows `ids`, itself first: (ids, similarities), a row each.
 
     The similarity is (cos f + w · cos b) / (1 + w), where f are memberships, b is the row of positives in `by_row`
     (`by_column` is its other orientation) and w is POSITIVES_WEIGHT. Where f alone were compared, all rows of a single
-    co-cluster would tie at 1.
+    co-cluster would tie at 1. Of equal rows the one with the lower rank comes first, by default that with the lower id.
     """
     n_rows = factors.shape[0]
+    ranks = np.arange(n_rows) if ranks is None else ranks
     norms = np.sqrt(np.asarray(factors.multiply(factors).sum(axis=1, dtype=np.float64)).ravel())
     lengths = np.sqrt(by_row.degrees)
     candidates = np.arange(n_rows) if allowed is None else np.flatnonzero(allowed)
@@ -131,7 +155,7 @@ def nearest(
         if len(candidates) > n:  # those that are left are few, and sorted
             chosen = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
         # itself first even where another row is exactly the same
-        chosen = chosen[np.lexsort((candidates[chosen], candidates[chosen] != row, -scores[chosen]))][:n]
+        chosen = chosen[np.lexsort((ranks[candidates[chosen]], candidates[chosen] != row, -scores[chosen]))][:n]
         best[place, : len(chosen)] = candidates[chosen]
         similarities[place, : len(chosen)] = scores[chosen]
     return best, similarities

@@ -45,6 +45,7 @@ MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth havin
 FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
 
 Factors = tuple[sp.csr_array, sp.csr_array]  # memberships of users and of items
+Found = dict[float, tuple[float, EvidenceConfig]]  # by penalty
 Table = NDArray[np.float32]  # (clients, products)
 
 
@@ -66,7 +67,7 @@ class EvidenceRequest:
         is_chosen = isinstance(given["links"], str) and given["links"] == AUTO
         unless_given = dict.fromkeys(given, AUTO) if is_chosen else asdict(usual)
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
-        request = cls(**values)
+        request = cls(**dict[str, Any](values))
         for name in ("links", "peers", "popularity", "link_regularization"):
             value = values[name]
             if isinstance(value, str) and value != AUTO:
@@ -111,7 +112,7 @@ def usual_coclusters(shape: tuple[int, int]) -> int:
     >>> [usual_coclusters(shape) for shape in ((6000, 3600), (400, 60), (5, 4))]
     [100, 15, 4]
     """
-    return max(1, min(MAX_COCLUSTERS, round(2 * min(shape) ** 0.5)))
+    return max(1, min(MAX_COCLUSTERS, round(2 * math.sqrt(min(shape)))))
 
 
 def usual_regularizations(nnz: int, n_coclusters: int) -> tuple[float, ...]:
@@ -182,15 +183,16 @@ class _Chooser:
         best: tuple[float, EvidenceConfig] | None = None
         for loss in self._losses():
             penalties = PENALTIES if self.request.link_regularization == AUTO else (self.evidence.link_regularization,)
-            found: dict[float, tuple[float, EvidenceConfig]] = {}
+            found: Found = {}
 
-            def measure(penalty: float, loss: str = loss, found: dict[float, Any] = found) -> float:
+            def measure(penalty: float, loss: str = loss, found: Found = found) -> float:
                 if penalty not in found:
                     self.evidence = replace(self.evidence, link_regularization=penalty, link_loss=loss)
                     self._use_links(self.evidence)
                     self._climb_weight("links")
                     found[penalty] = self._value(), self.evidence
-                return found[penalty][0]
+                value, _ = found[penalty]
+                return value
 
             usual = penalties.index(USUAL_PENALTY) if USUAL_PENALTY in penalties else 0
             value, penalty = climb(penalties, usual, measure)

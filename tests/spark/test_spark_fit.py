@@ -88,6 +88,16 @@ def test_a_given_start_and_a_generator_of_seeds(spark: Any, sales: Interactions)
     assert learned_bytes(fit(sales, drawn[0], spark)) == learned_bytes(drawn[1].fit(sales))
 
 
+@pytest.mark.parametrize("changes", [{}, {"init": "random"}], ids=["auto", "random"])
+def test_names_that_are_not_in_order(spark: Any, sales: Interactions, changes: dict[str, Any]) -> None:
+    rng = np.random.default_rng(1)
+    names = {"user_labels": rng.permutation(sales.n_users), "item_labels": rng.permutation(sales.n_items)}
+    data, model = Interactions.from_matrix(sales.to_matrix(), **names), estimator(**changes)
+    found = fit(data, model, spark, n_blocks=3)
+    assert learned_bytes(found) == learned_bytes(locally(data, model))
+    assert found.interactions_ is data
+
+
 def test_a_device_is_refused(spark: Any, sales: Interactions) -> None:
     with pytest.raises(ConfigError, match="expected device to be cpu on Spark, got 'cuda'"):
         fit(sales, estimator(device="cuda"), spark)

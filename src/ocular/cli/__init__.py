@@ -10,6 +10,7 @@ import click
 from ocular.cli.audit import audit
 from ocular.cli.coclusters import coclusters
 from ocular.cli.demo import demo
+from ocular.cli.diff import diff
 from ocular.cli.evaluate import evaluate
 from ocular.cli.explain import explain
 from ocular.cli.fit import fit
@@ -36,7 +37,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, explain, coclusters, evaluate, search, synth, demo, serve, users, audit):
+for command in (fit, recommend, explain, coclusters, diff, evaluate, search, synth, demo, serve, users, audit):
     cli.add_command(command)
 
 

@@ -46,6 +46,7 @@ SPARK_WEIGHTS = {"links": 1.0, "peers": 0.0}  # where none are given, since ther
 @click.option("--seed", default=0, show_default=True, help="Seed of the random start.")
 @click.option("--threads", type=int, metavar="N", help="Number of threads.  [default: all cores]")
 @filter_options
+@click.option("--start", type=click.Path(path_type=Path), metavar="OLD", help="Model folder to go on from.")
 @spark_option
 @click.option("--device", default="cpu", show_default=True, help="Where to fit: cpu, cuda, cuda:N or auto.")
 @click.option(
@@ -57,6 +58,7 @@ def fit(
     source: tuple[str, ...],
     output: Path,
     checkpoint: Path | None,
+    start: Path | None,
     only: tuple[str, ...],
     without: tuple[str, ...],
     **options: Any,
@@ -78,17 +80,20 @@ def fit(
     ocular fit purchases.csv --client company --product sku --price amount --currency "€" -o model
     ocular fit ratings.csv --client user --product movie --value stars --min-value 3 -o model
     ocular fit purchases.csv --client company --product sku --without Postage -o model
+    ocular fit purchases.csv --client company --product sku --start monday -o tuesday
     ocular fit sqlite:///shop.db --query "SELECT * FROM sales" --client c --product p -o model
     ocular fit hdfs:///sales --client company --product sku --spark yarn --checkpoint /shared/fit.npz -o model
 
     Products that --only and --without rule out are fitted like the others, but the model never recommends them.
+
+    With --start clients and products that OLD knows go on from there, and patterns keep their numbers and labels.
 
     Ctrl-C ends the fit and saves its best state; a killed fit goes on from its --checkpoint. With --spark the executors
     read SOURCE where it is Parquet; docs/cluster.md says what they need.
     """
     from ocular.artifact import check_target
     from ocular.errors import ConfigError
-    from ocular.model import OCuLaR
+    from ocular.model import OCuLaR, load
     from ocular.storage import check_writable
 
     model = OCuLaR(**given_parameters(options), device=options["device"], verbose=sys.stderr.isatty())
@@ -97,6 +102,11 @@ def fit(
         raise ConfigError("expected either --spark or --device, got both; leave one out")
     if options["spark"] is not None and (only or without):
         raise ConfigError("expected no --only or --without with --spark; give them to ocular recommend")
+    if options["spark"] is not None and start is not None:
+        raise ConfigError("expected no --start with --spark; fit on one machine, or leave it out")
+    previous = None if start is None else load(start)
+    if previous is not None and options["coclusters"] is None:
+        model.set_params(n_coclusters=previous.config_.n_coclusters)
     model.config()
     check_target(output)
     check_writable(output)
@@ -112,7 +122,7 @@ def fit(
         interactions = read_interactions(source, options)
         tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
         filters = product_filters(interactions, only, without)
-        fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, **filters))
+        fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, **filters))
         save_and_calibrate(model, output, calibrate=not options["no_calibration"], checkpoint=checkpoint)
     click.echo(f"saved to {output}")
     if checkpoint is not None and model.converged_:

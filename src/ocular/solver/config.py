@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
+from ocular.data.ordering import Ordering, taken
 from ocular.validation import check_choice, check_flag, check_number, check_whole
 
 LANES = 16  # factor columns are padded with zeros to a multiple of this, so that vector loops have no scalar tail
@@ -91,6 +92,17 @@ class State:
     item_steps: NDArray[np.float32]  # (n_items,)
     bias: float = 0.0
     objectives: list[float] = field(default_factory=list)  # Q after each sweep
+
+    def restored(self, ordering: Ordering) -> State:
+        """Return the state of a fit in the order of names with its rows in the order of the caller."""
+        users, items = ordering.user_ranks, ordering.item_ranks
+        return replace(
+            self,
+            user_factors=taken(self.user_factors, users),
+            item_factors=taken(self.item_factors, items),
+            user_steps=taken(self.user_steps, users),
+            item_steps=taken(self.item_steps, items),
+        )
 
 
 def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np.float32]:

@@ -187,7 +187,8 @@ def _start(table, rows, weights, scale, shares, s, cost):
     """
     total, width = 0.0, len(s)
     for r in range(len(table)):
-        row, z, more = table[r], ZERO, scale * (weights[rows[r]] - ONE)
+        row, z = table[r], ZERO
+        more = scale * (weights[rows[r]] - ONE)
         for k in range(width):
             z += np.float32(row[k]) * shares[k]
         if more != ZERO:

@@ -6,14 +6,15 @@ peers are clients over products described by their other buyers. A positive pair
 does not depend on a seed.
 
 There are two losses. The likelihood of the model, `objective.LinkProblem`, is the more accurate one where a random part
-of the purchases is held out; least squares, `objective.SquaresProblem`, follows rare pairs less and is often ahead where
-the future is asked for. It needs the counts of all pairs of features, a table of n_features².
+of the purchases is held out; least squares, `objective.SquaresProblem`, follows rare pairs less and is often ahead
+where the future is asked for. It needs the counts of all pairs of features, a table of n_features².
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -87,7 +88,8 @@ def fit_block(
     n_features, room = len(totals), min(config.n_links, len(totals))
     sizes = np.zeros(len(targets), dtype=np.int64)
     parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
-    kernel, inputs, settings = link_kernels.fit_targets, (totals, weights), _settings(config)
+    kernel: Any = link_kernels.fit_targets
+    inputs, settings = (totals, weights), _settings(config)
     if config.loss == SQUARES:
         kernel, inputs = square_kernels.fit_targets, _squares(entities, totals, weights, pool)
 
@@ -107,7 +109,7 @@ def fit_block(
     return sp.csc_array((strengths, columns, ends), shape=(n_features, len(targets)))
 
 
-def _settings(config: LinkConfig) -> tuple[float, ...]:
+def _settings(config: LinkConfig) -> tuple[Any, ...]:
     """Return the parameters of the loss's kernel."""
     if config.loss == SQUARES:
         return np.float32(config.regularization), config.max_iter, config.tol, MAX_FEATURES

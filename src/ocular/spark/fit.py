@@ -22,7 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import SavedInteractions
 from ocular.data.interactions import Interactions
+from ocular.data.ordering import taken_twice
 from ocular.errors import ConfigError, DataError, Parameter
+from ocular.evidence import EvidenceConfig
 from ocular.model import OCuLaR
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
@@ -32,7 +34,7 @@ from ocular.solver.cpu import step_rows, step_sparse_rows
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
-from ocular.solver.start.given import given_start
+from ocular.solver.start.given import ordered_start
 from ocular.solver.start.initial import initial_state
 from ocular.spark.blocks import Block, BlockRows, joined
 from ocular.spark.interactions import SparkInteractions
@@ -80,10 +82,11 @@ def fit_interactions(
     if interactions.nnz == 0:
         n_users, n_items = interactions.shape
         raise DataError(f"expected at least one positive, got none in {n_users} × {n_items}")
-    config, evidence = model.config(), model.evidence_config()
+    config, evidence = model.config(), model.evidence_request().settled(EvidenceConfig())
     if isinstance(model.random_state, np.random.RandomState):
         config = replace(config, seed=int(model.random_state.randint(2**31)))
-    given = None if isinstance(model.init, str) else given_start(model.init)
+    ordering = interactions.ordering
+    given = None if isinstance(model.init, str) else ordered_start(model.init, ordering)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(Path(checkpoint))
     try:
@@ -103,8 +106,10 @@ def fit_interactions(
         peers = fit_peers(interactions, evidence, config, spark.sparkContext)
     finally:
         interactions.release()
+    result = replace(result, state=result.state.restored(ordering))
     fitted = SparkModel(**model.get_params()).learn(interactions, result, config)
-    fitted.evidence_config_, fitted.links_, fitted.peers_ = evidence, links, peers
+    fitted.evidence_config_ = evidence
+    fitted.links_, fitted.peers_ = taken_twice(links, ordering.item_ranks), taken_twice(peers, ordering.user_ranks)
     return fitted
 
 
@@ -135,7 +140,8 @@ class SparkModel(OCuLaR):
 
     @cached_property
     def interactions_(self) -> Interactions:  # type: ignore[override]
-        return self.spark_interactions.gather()
+        local = self.spark_interactions.local
+        return self.spark_interactions.gather() if local is None else local
 
     def _saved_interactions(self) -> SavedInteractions:
         local = self.spark_interactions.local

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import Streamed
 from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases, as_labels
+from ocular.data.ordering import Ordering
 from ocular.data.tables import AMOUNTS, CLIENT, PRODUCT, Columns, codes_of, no_purchase, require, to_purchases
 from ocular.errors import ConfigError, Parameter
 from ocular.solver.pool import RowPool
@@ -72,12 +73,18 @@ class SparkInteractions:
         if columns:
             raise ConfigError(f"expected no columns with Interactions, got {', '.join(columns)}")
         blocks = n_blocks or default_blocks(session.sparkContext, source.nnz)
-        users, items = (_sent(side, blocks, session.sparkContext) for side in (source.by_user, source.by_item))
+        ordered = Ordering.of(source).sort(source)
+        users, items = (_sent(side, blocks, session.sparkContext) for side in (ordered.by_user, ordered.by_item))
         return cls(users, items, (source.user_labels, source.item_labels), local=source)
 
     @cached_property
     def _digest(self) -> int:
         return int(sum(done.result for done in self.users.run(_digest_block, self.shape[1]))) % 2**64
+
+    @property
+    def ordering(self) -> Ordering:
+        """How the blocks' rows stand in `local`; a cluster's own are in the order of names."""
+        return Ordering() if self.local is None else Ordering.of(self.local)
 
     def fingerprint(self) -> str:
         """Return a digest of who bought what that does not depend on the blocks; `Interactions` has another one."""
@@ -99,9 +106,9 @@ class SparkInteractions:
         return self.items.gather() if self.local is None else self.local.by_item
 
     def gather(self) -> Interactions:
-        """Return all interactions on this machine."""
+        """Return all interactions on this machine, in the order of names, as the blocks have them."""
         if self.local is not None:
-            return self.local
+            return self.ordering.sort(self.local)
         arrays = {
             name: values if isinstance(values, np.ndarray) else np.concatenate([*values.parts])
             for name, values in self.arrays().items()

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ocular.data.ordering import Ordering, taken
 from ocular.errors import ConfigError, Parameter
 from ocular.solver.config import GIVEN, INITS
 
@@ -21,6 +22,15 @@ def given_start(init: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     except (TypeError, ValueError) as error:
         choices = f"one of {', '.join(INITS)} or two arrays (users, items)"
         raise ConfigError("expected ", Parameter("init"), f" to be {choices}, got {reprlib.repr(init)}") from error
+    return users, items
+
+
+def ordered_start(init: Any, ordering: Ordering) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the memberships that the caller gives in the order of names; where their number is wrong, as they are."""
+    sides = zip(given_start(init), (ordering.users, ordering.items), strict=True)
+    users, items = (
+        taken(table, rows) if rows is not None and len(rows) == len(table) else table for table, rows in sides
+    )
     return users, items
 
 

@@ -1,0 +1,1 @@
+"""What a refit changes: recommendations that came and went, and why, and patterns with other members."""
