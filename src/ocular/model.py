@@ -44,7 +44,7 @@ from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.fold_in import FoldIn
 from ocular.solver.progress import Progress
 from ocular.solver.start.given import ordered_start, start_name
-from ocular.solver.start.initial import initial_state
+from ocular.solver.start.initial import initial_state, plain_start
 from ocular.solver.start.previous import Previous
 from ocular.tuning import (
     AUTO,
@@ -120,7 +120,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         λ. Larger values give fewer and weaker memberships. "auto" chooses it on held-out purchases.
     links : float or "auto"
         α, the weight of links between items; 0 is the paper's model. "auto" chooses it on a held-out tenth of the
-        positives, together with those of peers, popularity, link_regularization and link_loss that are None.
+        positives, together with those of peers, popularity and link_regularization that are None.
     peers : float or "auto", optional
         β, the weight of links between users. None is 0 where links is a number.
     popularity : float or "auto", optional
@@ -129,7 +129,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     link_regularization : float or "auto", optional
         μ, the penalty of links and peers. None is 300 where links is a number.
     link_loss : {"likelihood", "squares", "auto"}, optional
-        What links between items minimise; see `ocular.solver.links`. None is "likelihood".
+        What links between items minimise; see `ocular.solver.links`. None is "likelihood", which is the better one for
+        random parts of the positives; by date "squares" often is.
     n_links : int
         Candidates per item (links) and per user (peers).
     metric : {"balanced", "recall", "map"}
@@ -365,7 +366,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self, split: Split, config: FitConfig, request: EvidenceRequest, regularizations: Sequence[float] = ()
     ) -> Choice:
         """Choose what the request leaves open, and λ where there are several, on the test part of a split."""
-        quick = replace(config, tol=max(config.tol, TUNING_TOL), init="auto")
+        quick = replace(config, tol=max(config.tol, TUNING_TOL), init=plain_start(split.train))
         choice = choose(split, request, quick, self._factors, regularizations=regularizations, metric=self.metric)
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
 

@@ -22,6 +22,7 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.splits import Split
 from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
+from ocular.scoring import OWNED, offer
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
 from ocular.solver.pool import RowPool
@@ -31,7 +32,7 @@ AUTO = "auto"
 METRICS = ("balanced", "recall", "map")  # balanced: the geometric mean of recall and MAP
 SHARE = 0.1  # of the purchases that are held out
 MIN_HELD_OUT = 50  # pairs below which a choice would be chance
-MAX_SCORES = 1 << 24  # clients × products of a table
+MAX_SCORES, MIN_CLIENTS = 1 << 23, 1000  # clients × products of a table; clients, however many products there are
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
 
 MAX_COCLUSTERS = 100
@@ -42,11 +43,12 @@ POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 USUAL_PENALTY = 100.0
 MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth having
+CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization")
 FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
 
 Factors = tuple[sp.csr_array, sp.csr_array]  # memberships of users and of items
-Found = dict[float, tuple[float, EvidenceConfig]]  # by penalty
 Table = NDArray[np.float32]  # (clients, products)
+Found = dict[float, tuple[float, EvidenceConfig, Table]]  # by the value that was tried
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,11 @@ class EvidenceRequest:
 
     @classmethod
     def of(cls, **given: Any) -> EvidenceRequest:
-        """Take what was given: None is chosen where links are chosen, and is the default elsewhere."""
+        """Take what was given: None is chosen together with links where these are chosen, else it is the default."""
         usual = EvidenceConfig()
         is_chosen = isinstance(given["links"], str) and given["links"] == AUTO
-        unless_given = dict.fromkeys(given, AUTO) if is_chosen else asdict(usual)
+        more = dict.fromkeys(CHOSEN_WITH_LINKS, AUTO) if is_chosen else {}
+        unless_given = asdict(usual) | more
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         request = cls(**dict[str, Any](values))
         for name in ("links", "peers", "popularity", "link_regularization"):
@@ -118,7 +121,7 @@ def usual_coclusters(shape: tuple[int, int]) -> int:
 def usual_regularizations(nnz: int, n_coclusters: int) -> tuple[float, ...]:
     """Return values of λ to choose from, in order; the middle one goes with the purchases per co-cluster."""
     usual = nnz / n_coclusters / PURCHASES_PER_LAMBDA
-    return tuple(float(f"{usual * factor:.2g}") for factor in (0.1, 0.3, 1.0, 3.0, 10.0))
+    return tuple(float(f"{usual * factor:.2g}") for factor in (1 / 3, 1, 3))
 
 
 def usual_cutoff(n_items: int) -> int:
@@ -180,7 +183,7 @@ class _Chooser:
         """Choose the loss and the penalty of links, each with the weight that suits it."""
         if self.request.links == 0:
             return
-        best: tuple[float, EvidenceConfig] | None = None
+        best: tuple[float, EvidenceConfig, Table] | None = None
         for loss in self._losses():
             penalties = PENALTIES if self.request.link_regularization == AUTO else (self.evidence.link_regularization,)
             found: Found = {}
@@ -190,17 +193,15 @@ class _Chooser:
                     self.evidence = replace(self.evidence, link_regularization=penalty, link_loss=loss)
                     self._use_links(self.evidence)
                     self._climb_weight("links")
-                    found[penalty] = self._value(), self.evidence
-                value, _ = found[penalty]
-                return value
+                    found[penalty] = self._value(), self.evidence, self.scan.links
+                return found[penalty][0]
 
             usual = penalties.index(USUAL_PENALTY) if USUAL_PENALTY in penalties else 0
             value, penalty = climb(penalties, usual, measure)
             if best is None or value > best[0]:
-                best = value, found[penalty][1]
+                best = found[penalty]
         if best is not None:
-            self.evidence = best[1]
-            self._use_links(self.evidence)
+            _, self.evidence, self.scan.links = best
 
     def _losses(self) -> tuple[str, ...]:
         if self.request.link_loss != AUTO:
@@ -211,7 +212,7 @@ class _Chooser:
     def _choose_regularization(self, regularizations: Sequence[float]) -> None:
         if len(regularizations) < 2:
             return
-        found = {self.config.regularization: (self._value(), self.scan.patterns, self.evidence)}
+        found: Found = {self.config.regularization: (self._value(), self.evidence, self.scan.patterns)}
         weights = self.evidence
 
         def measure(strength: float) -> float:
@@ -219,12 +220,12 @@ class _Chooser:
                 self.evidence = weights
                 self._use_patterns(replace(self.config, regularization=strength))
                 self._climb_weight("links")
-                found[strength] = self._value(), self.scan.patterns, self.evidence
+                found[strength] = self._value(), self.evidence, self.scan.patterns
             return found[strength][0]
 
         _, best = climb(regularizations, regularizations.index(self.config.regularization), measure)
         self.config = replace(self.config, regularization=best)
-        _, self.scan.patterns, self.evidence = found[best]
+        _, self.evidence, self.scan.patterns = found[best]
 
     def _choose_peers(self) -> None:
         """Add peers and popularity where they are worth it, and climb all weights together."""
@@ -313,7 +314,7 @@ class WeightScan:
         self.metric, self.M, self.n_weightings = metric, M, 0
         self._train, self._n_threads = train, n_threads
         users = np.flatnonzero((test.by_user.degrees > 0) & (train.by_user.degrees > 0))
-        most = max(1, MAX_SCORES // train.n_items)
+        most = max(MIN_CLIENTS, MAX_SCORES // train.n_items)
         if len(users) > most:
             users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
         self.users, self._owned, self._held_out = users, train.by_user.take(users), test.by_user.take(users)
@@ -324,8 +325,9 @@ class WeightScan:
         self._place = np.empty(len(degrees), dtype=np.int32)
         self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
-        nothing = np.zeros((len(users), 0), dtype=np.float32)
+        nothing = np.zeros((len(users), train.n_items), dtype=np.float32)
         self.patterns, self.links, self.peers = nothing, nothing, nothing
+        self._means: dict[int, tuple[float, Table]] = {}
 
     @property
     def n_held_out(self) -> int:
@@ -347,9 +349,13 @@ class WeightScan:
 
     def weight_of(self, part: str, weight: float) -> float:
         """Return the weight that gives a part so many times the mean score of the patterns, to two digits."""
-        mean = float(getattr(self, part).mean(dtype=np.float64)) if getattr(self, part).size else 0.0
-        patterns = float(self.patterns.mean(dtype=np.float64))
+        mean, patterns = self._mean(getattr(self, part)), self._mean(self.patterns)
         return float(f"{weight * patterns / mean:.2g}") if mean > 0 and patterns > 0 else weight
+
+    def _mean(self, table: Table) -> float:
+        if id(table) not in self._means:
+            self._means[id(table)] = float(table.mean(dtype=np.float64)), table  # kept, so that its id stays its own
+        return self._means[id(table)][0]
 
     def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
         """Return the metric of a ranking by these weights."""
@@ -390,43 +396,33 @@ def _fill_scores(row_ends, columns, strengths, member_ends, members, member_stre
                 row[members[b]] += strength * member_strengths[b]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _measure_weights(  # type: ignore[no-untyped-def]
     patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, out, first, last
 ):
     """Recall@M and average precision@M of each row, ranked by the weighted sum of the tables."""
     n_items = len(scale)
     score = np.empty(n_items, np.float32)
+    best_scores, best_items = np.empty(min(M, n_items), np.float32), np.empty(min(M, n_items), np.int32)
     for r in range(first, last):
-        score[:] = 0
-        for weight, table in zip(weights, (patterns, links, peers)):  # noqa: B905  Numba has no strict
-            if weight > 0 and table.shape[1] > 0:
-                row = table[r]
-                for i in range(n_items):
-                    score[i] += weight * row[i]
+        by_patterns, by_links, by_peers = patterns[r], links[r], peers[r]
         for i in range(n_items):
-            score[i] *= scale[i]
+            score[i] = scale[i] * (weights[0] * by_patterns[i] + weights[1] * by_links[i] + weights[2] * by_peers[i])
         for a in range(owned_ends[r], owned_ends[r + 1]):
-            score[place[owned[a]]] = -1
-        items = place[test[test_ends[r] : test_ends[r + 1]]]
-        # best first; of equal scores the more popular item, which has the smaller number
-        items = np.sort(items)
-        items = items[np.argsort(-score[items], kind="mergesort")]
-        n = len(items)
-        above = np.zeros(n, np.int64)  # items before each, that are not before the one ahead of it
-        worst = items[n - 1]
+            score[place[owned[a]]] = OWNED
+        size, worst = 0, OWNED
         for i in range(n_items):
-            if score[i] < score[worst] or (score[i] == score[worst] and i >= worst):
-                continue
-            k = n - 1
-            while k > 0 and (score[i] > score[items[k - 1]] or (score[i] == score[items[k - 1]] and i < items[k - 1])):
-                k -= 1
-            above[k] += 1
-        hits, rank, precisions = 0, 0, 0.0
-        for k in range(n):
-            rank += above[k]
-            if rank >= M:
-                break
-            hits += 1
-            precisions += hits / (rank + 1)
+            if score[i] > worst:  # of equal scores the earlier item, which is more popular, stays
+                size = offer(best_scores, best_items, size, score[i], i)
+                if size == len(best_items):
+                    worst = best_scores[0]
+        found = np.sort(best_items[:size])
+        found = found[np.argsort(-score[found], kind="mergesort")]
+        held_out = np.sort(place[test[test_ends[r] : test_ends[r + 1]]])
+        n, hits, precisions = len(held_out), 0, 0.0
+        for rank in range(size):
+            at = np.searchsorted(held_out, found[rank])
+            if at < n and held_out[at] == found[rank]:
+                hits += 1
+                precisions += hits / (rank + 1)
         out[r, 0], out[r, 1] = hits / n, precisions / min(n, M)

@@ -122,6 +122,11 @@ def _searched(interactions: Interactions, config: FitConfig, effort: Effort) -> 
         return repair(state, interactions, config, backend, effort.max_repairs)
 
 
+def plain_start(interactions: Interactions) -> str:
+    """Return the start that "auto" means where it tries only one."""
+    return _plain_kind(LocalInteractions(interactions, 1), FitConfig())
+
+
 def _plain_kind(positives: InteractionSource, config: FitConfig) -> str:
     """Return the start that is meant, without trying several."""
     if positives.nnz == 0 and config.init in ("auto", "seeds"):
