@@ -28,7 +28,9 @@ from ocular.synthetic import b2b
 
 RESULTS = Path(__file__).parent / "results"
 M = 50
-MODELS = ("ocular", "r-ocular", "wals", "bpr", "user-knn", "item-knn", "ease", "popularity")
+EVIDENCE, EASE_BY_MAP = "evidence", "ease by MAP"
+MODELS = (EVIDENCE, "ocular", "r-ocular", "wals", "ease", EASE_BY_MAP, "slim", "rp3beta", "bpr", "user-knn", "item-knn",
+          "popularity")  # fmt: skip
 PAPER = {  # recall@50, MAP@50
     "MovieLens-1M": {"ocular": (0.4021, 0.1809), "r-ocular": (0.4086, 0.1805), "wals": (0.3982, 0.1513),
                      "bpr": (0.3587, 0.1434), "user-knn": (0.3757, 0.1639), "item-knn": (0.3238, 0.1329)},
@@ -50,6 +52,15 @@ GRIDS = {
 }  # fmt: skip
 
 
+# patterns that evidence is added to: K, λ, tol
+PATTERNS = {
+    "MovieLens-1M": ((100, 30.0, 1e-3), (400, 60.0, 2e-3)),
+    "CiteULike-a": ((100, 30.0, 1e-3), (1000, 80.0, 5e-3), (4000, 80.0, 5e-3)),
+    "Online Retail": ((100, 30.0, 1e-3), (800, 60.0, 1e-3)),
+    "B2B": ((200, 300.0, 1e-3), (400, 400.0, 5e-3)),
+}
+
+
 def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
     if quick:
         return {"B2B": lambda: b2b(300, 60, random_state=0).interactions}
@@ -64,21 +75,27 @@ def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interacti
     }
 
 
-def methods(name: str, quick: bool) -> list[Method]:
-    """Return every method with the settings it may choose from."""
+def methods(name: str, quick: bool) -> dict[str, Method]:
+    """Return every method by the title of its row, with the settings it may choose from."""
     if quick:
-        return [
-            Method("ocular", [{"n_coclusters": 6, "regularization": 5.0}]),
-            Method("user-knn"),
-            Method("popularity"),
-        ]
+        few = {"n_coclusters": 6, "regularization": 5.0}
+        return {
+            EVIDENCE: Method(EVIDENCE, [few]),
+            "ocular": Method("ocular", [few]),
+            "user-knn": Method("user-knn"),
+            "popularity": Method("popularity"),
+        }
     own, relative = (
         [{"n_coclusters": K, "regularization": strength, "tol": tol} for K, strength, tol in product(*grid)]
         for grid in GRIDS[name]
     )
     large = [{"factors": 400, "alpha": 10.0, "regularization": strength} for strength in (30.0, 100.0)]
-    settings = SETTINGS | {"ocular": own, "r-ocular": relative, "wals": [*SETTINGS["wals"], *large]}
-    return [Method(model, settings.get(model, [{}])) for model in MODELS]
+    patterns = [{"n_coclusters": K, "regularization": strength, "tol": tol} for K, strength, tol in PATTERNS[name]]
+    settings = SETTINGS | {
+        EVIDENCE: patterns, "ocular": own, "r-ocular": relative, "wals": [*SETTINGS["wals"], *large],
+    }  # fmt: skip
+    rows = {title: title.partition(" ")[0] for title in MODELS}
+    return {title: Method(model, settings.get(model, [{}])) for title, model in rows.items()}
 
 
 def main() -> None:
@@ -103,16 +120,22 @@ def main() -> None:
         if given.only not in (None, name):
             continue
         interactions = None
-        for method in methods(name, given.quick):
-            key = f"{name} | {method.name} | {given.tune} | {instances}"
-            if key in done or method.name not in selected:
+        for title, method in methods(name, given.quick).items():
+            key = f"{name} | {title} | {given.tune} | {instances}"
+            if key in done or title not in selected:
                 continue
             interactions = load() if interactions is None else interactions
-            comparison = compare(interactions, [method], instances=instances, tune=given.tune, M=M, report=print)
+            metric = "map" if title == EASE_BY_MAP else "recall"
+            protocol = {"instances": instances, "tune": given.tune, "metric": metric, "M": M}
+            comparison = compare(interactions, [method], **protocol, report=report)
             done[key] = summary(comparison.to_dict()["instances"][method.name], comparison.rows()[0])
             if not given.quick:
                 write_file(given.output, lambda file: file.write((json.dumps(done, indent=2) + "\n").encode()))
         show(name, done, given.tune, instances)
+
+
+def report(line: str) -> None:
+    print(line, flush=True)
 
 
 def summary(instances: list[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:

@@ -37,12 +37,13 @@ class EvidenceConfig:
     link_regularization: float = 300.0  # μ
     n_links: int = 500
     link_loss: str = LIKELIHOOD  # of links between products; peers are always fitted by the likelihood
+    peer_regularization: float = 1000.0
 
     def __post_init__(self) -> None:
         for name, low, high in (("links", 0, 1e6), ("peers", 0, 1e6), ("popularity", -5, 5)):
             object.__setattr__(self, name, check_number(getattr(self, name), name, low, high))
-        mu = check_number(self.link_regularization, "link_regularization", 0, 1e12)
-        object.__setattr__(self, "link_regularization", mu)
+        for name in ("link_regularization", "peer_regularization"):
+            object.__setattr__(self, name, check_number(getattr(self, name), name, 0, 1e12))
         check_choice(self.link_loss, "link_loss", LOSSES)
         object.__setattr__(self, "n_links", check_whole(self.n_links, "n_links", 1, 10_000))
 
@@ -53,11 +54,11 @@ class EvidenceConfig:
 
     def for_links(self, fit: FitConfig) -> LinkConfig:
         """Return how links are fitted beside these patterns."""
-        return replace(self.for_peers(fit), loss=self.link_loss)
+        return replace(self.for_peers(fit), regularization=self.link_regularization, loss=self.link_loss)
 
     def for_peers(self, fit: FitConfig) -> LinkConfig:
         """Return how peers are fitted beside these patterns."""
-        return LinkConfig(self.link_regularization, self.n_links, fit.background, n_threads=fit.threads)
+        return LinkConfig(self.peer_regularization, self.n_links, fit.background, n_threads=fit.threads)
 
 
 def fit_product_links(interactions: Interactions, evidence: EvidenceConfig, config: FitConfig) -> sp.csr_array:
@@ -75,12 +76,16 @@ def fit_product_links(interactions: Interactions, evidence: EvidenceConfig, conf
     )
 
 
-def fit_peers(interactions: Interactions, evidence: EvidenceConfig, config: FitConfig) -> sp.csr_array:
-    """Return T, (n_users, n_users), row v and column u: what v buys, u buys. Empty where peers weigh nothing."""
-    n_users = interactions.n_users
-    if evidence.peers == 0:
-        return sp.csr_array((n_users, n_users), dtype=np.float32)
-    return fit_links(interactions.by_user, interactions.by_item, evidence.for_peers(config), n_features=n_users)
+def fit_peers(
+    interactions: Interactions, evidence: EvidenceConfig, config: FitConfig, users: NDArray[np.int64] | None = None
+) -> sp.csr_array:
+    """
+    Return T, (n_users, n_users), row v and column u: what v buys, u buys. Empty where peers weigh nothing.
+
+    With `users` it has their columns alone, which do not depend on the others.
+    """
+    users = np.arange(interactions.n_users) if users is None else users
+    return fit_new_peers(interactions.by_user.take(users), interactions, evidence, config, users)
 
 
 def fit_new_peers(
@@ -93,7 +98,7 @@ def fit_new_peers(
     """
     Return T, (n_users, n_rows), of clients who own these rows.
 
-    `users` are their numbers in the model, where they are in it and own something else now: nobody is their own peer.
+    `users` are their numbers among all, where they have one: nobody is their own peer.
     """
     shape = interactions.n_users, len(rows)
     if evidence.peers == 0:

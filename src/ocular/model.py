@@ -49,6 +49,7 @@ from ocular.solver.start.previous import Previous
 from ocular.tuning import (
     AUTO,
     FIXED,
+    MAX_SCORES,
     METRICS,
     MIN_HELD_OUT,
     Choice,
@@ -120,22 +121,24 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         λ. Larger values give fewer and weaker memberships. "auto" chooses it on held-out purchases.
     links : float or "auto"
         α, the weight of links between items; 0 is the paper's model. "auto" chooses it on a held-out tenth of the
-        positives, together with those of peers, popularity and link_regularization that are None.
+        positives, together with those of peers, popularity and the penalties that are None.
     peers : float or "auto", optional
         β, the weight of links between users. None is 0 where links is a number.
     popularity : float or "auto", optional
         The exponent of s_i = (n_i / mean n)^popularity, n_i the number of users with item i: below 0 bestsellers count
         for less, above 0 for more. None is 0 where links is a number.
     link_regularization : float or "auto", optional
-        μ, the penalty of links and peers. None is 300 where links is a number.
+        μ, the penalty of links between items. None is 300 where links is a number.
     link_loss : {"likelihood", "squares", "auto"}, optional
         What links between items minimise; see `ocular.solver.links`. None is "likelihood", which is the better one for
         random parts of the positives; by date "squares" often is.
+    peer_regularization : float or "auto", optional
+        The penalty of peers. None is 1000 where links is a number.
     n_links : int
         Candidates per item (links) and per user (peers).
     metric : {"balanced", "recall", "map"}
         What decides where something is "auto", at 50 recommendations per user or a tenth of the items: recall, MAP or
-        the geometric mean of both.
+        the geometric mean of both, in which MAP counts twice.
     relative : bool
         R-OCuLaR: the positives of a user weigh w_u = unknowns / positives instead of 1. Needs a larger λ.
     bias : bool
@@ -210,6 +213,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         popularity: float | str | None = None,
         link_regularization: float | str | None = None,
         link_loss: str | None = None,
+        peer_regularization: float | str | None = None,
         n_links: int = 500,
         metric: str = "balanced",
         relative: bool = False,
@@ -234,6 +238,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         self.popularity = popularity
         self.link_regularization = link_regularization
         self.link_loss = link_loss
+        self.peer_regularization = peer_regularization
         self.n_links = n_links
         self.metric = metric
         self.relative = relative
@@ -295,10 +300,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         interactions, allowed = self._read(X, only, without)
         ordering = Ordering.of(interactions)
         ordered = ordering.sort(interactions)
-        if self.n_coclusters == AUTO:
-            known = isinstance(start, OCuLaR) and hasattr(start, "config_")
-            usual = cast(OCuLaR, start).config_.n_coclusters if known else usual_coclusters(interactions.shape)
-            config = replace(config, n_coclusters=usual)
+        config = self._sized(config, interactions, start)
         given = None if isinstance(self.init, str) else ordered_start(self.init, ordering)
         previous = None if start is None else self._previous(start, interactions, config)
         config, evidence, tuning = self._choose_parameters(ordered, config)
@@ -346,29 +348,46 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     ) -> tuple[FitConfig, EvidenceConfig, Choice | None]:
         """Return the parameters with a value for everything that is "auto", and how they were chosen, if they were."""
         request = self.evidence_request()
-        regularizations: tuple[float, ...] = ()
-        if self.regularization == AUTO:
-            regularizations = usual_regularizations(interactions.nnz, config.n_coclusters)
-            config = replace(config, regularization=regularizations[len(regularizations) // 2])
-        if request.is_settled and not regularizations:
+        if request.is_settled and self.regularization != AUTO:
             return config, request.settled(EvidenceConfig()), None
         if interactions.nnz * HELD_OUT_SHARE < MIN_HELD_OUT:
+            if self.regularization == AUTO:
+                _, usual, _ = usual_regularizations(interactions.nnz, config.n_coclusters)
+                config = replace(config, regularization=usual)
             fixed = request.settled(FIXED)
             few = f"{interactions.nnz:,} purchases are too few to choose parameters on a tenth of them; taking "
             weights = Parameter("links", f"{fixed.links:g}"), ", ", Parameter("peers", f"{fixed.peers:g}")
             _log.warning(Phrased(few, *weights))
             return config, fixed, None
-        split = random_split(interactions, HELD_OUT_SHARE)
-        choice = self.choose(split, config, request, regularizations)
+        choice = self.choose(random_split(interactions, HELD_OUT_SHARE), config)
         return choice.config, choice.evidence, choice
 
     def choose(
-        self, split: Split, config: FitConfig, request: EvidenceRequest, regularizations: Sequence[float] = ()
+        self, split: Split, config: FitConfig | None = None, M: int | None = None, max_scores: int = MAX_SCORES
     ) -> Choice:
-        """Choose what the request leaves open, and λ where there are several, on the test part of a split."""
+        """
+        Choose what is "auto" on the test part of a split, by `metric` at M recommendations per user; nothing is kept.
+
+        Every part is fitted once for each penalty, with a start and a tolerance that save time; weights are scanned by
+        scoring alone, on a sample of users whose scores are at most about `max_scores`.
+        """
+        config = self._sized(self.config(), split.train) if config is None else config
+        regularizations: Sequence[float] = ()
+        if self.regularization == AUTO:
+            regularizations = usual_regularizations(split.train.nnz, config.n_coclusters)
         quick = replace(config, tol=max(config.tol, TUNING_TOL), init=plain_start(split.train))
-        choice = choose(split, request, quick, self._factors, regularizations=regularizations, metric=self.metric)
+        request = self.evidence_request()
+        options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M}
+        choice = choose(split, request, quick, self._factors, max_scores=max_scores, **options)
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
+
+    def _sized(self, config: FitConfig, interactions: Interactions, start: Any = None) -> FitConfig:
+        """Return the configuration with a number of co-clusters where it is "auto": that of `start`, or the usual."""
+        if self.n_coclusters != AUTO:
+            return config
+        if isinstance(start, OCuLaR) and hasattr(start, "config_"):
+            return replace(config, n_coclusters=start.config_.n_coclusters)
+        return replace(config, n_coclusters=usual_coclusters(interactions.shape))
 
     def _factors(self, interactions: Interactions, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
         """Return the memberships of users and items that a fit ends with."""
@@ -468,8 +487,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def evidence_request(self) -> EvidenceRequest:
         """Return the parameters of links and peers as given; raise ConfigError where one makes no sense."""
         check_choice(self.metric, "metric", METRICS)
-        names = ("links", "peers", "popularity", "link_regularization", "link_loss", "n_links")
-        return EvidenceRequest.of(**{name: getattr(self, name) for name in names})
+        return EvidenceRequest.of(**{name: getattr(self, name) for name in EvidenceConfig.__dataclass_fields__})
 
     def _learn(self, state: State) -> None:
         K, bias = self.config_.n_coclusters, self.config_.bias

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,10 +30,11 @@ from ocular.solver.pool import RowPool
 from ocular.validation import check_choice
 
 AUTO = "auto"
-METRICS = ("balanced", "recall", "map")  # balanced: the geometric mean of recall and MAP
+# balanced is the geometric mean of recall and MAP, with MAP twice: a tenth held out exaggerates differences in recall
+METRICS = ("balanced", "recall", "map")
 SHARE = 0.1  # of the purchases that are held out
 MIN_HELD_OUT = 50  # pairs below which a choice would be chance
-MAX_SCORES, MIN_CLIENTS = 1 << 23, 1000  # clients × products of a table; clients, however many products there are
+MAX_SCORES, MIN_CLIENTS = 1 << 24, 1000  # clients × products of a table; clients, however many products there are
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
 
 MAX_COCLUSTERS = 100
@@ -40,15 +42,13 @@ PURCHASES_PER_LAMBDA = 80  # of a co-cluster: a fair λ on public data and on ma
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
 WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
-PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-USUAL_PENALTY = 100.0
+PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
+USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0
 MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth having
-CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization")
+CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization", "peer_regularization")
 FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
 
 Factors = tuple[sp.csr_array, sp.csr_array]  # memberships of users and of items
-Table = NDArray[np.float32]  # (clients, products)
-Found = dict[float, tuple[float, EvidenceConfig, Table]]  # by the value that was tried
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class EvidenceRequest:
     link_regularization: float | str
     link_loss: str
     n_links: int
+    peer_regularization: float | str
 
     @classmethod
     def of(cls, **given: Any) -> EvidenceRequest:
@@ -71,7 +72,7 @@ class EvidenceRequest:
         unless_given = asdict(usual) | more
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         request = cls(**dict[str, Any](values))
-        for name in ("links", "peers", "popularity", "link_regularization"):
+        for name in ("links", *CHOSEN_WITH_LINKS):
             value = values[name]
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')
@@ -82,12 +83,19 @@ class EvidenceRequest:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is to be chosen."""
-        return AUTO not in (self.links, self.peers, self.popularity, self.link_regularization, self.link_loss)
+        return AUTO not in asdict(self).values()
 
     def settled(self, chosen: EvidenceConfig) -> EvidenceConfig:
         """Return the configuration with the values of `chosen` where nothing was given."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return EvidenceConfig(**{name: getattr(chosen, name) if v == AUTO else v for name, v in values.items()})
+
+
+class Table(NamedTuple):
+    """The scores that one part gives."""
+
+    scores: NDArray[np.float32]  # (clients, products)
+    mean: float
 
 
 class Choice(NamedTuple):
@@ -138,14 +146,16 @@ def choose(
     regularizations: Sequence[float] = (),
     metric: str = "balanced",
     M: int | None = None,
+    max_scores: int = MAX_SCORES,
 ) -> Choice:
     """
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
     λ is climbed from the middle of `regularizations`, which are in order; without them it is that of `config`.
+    `max_scores` are the clients × products of the sample that is scored.
     """
     check_choice(metric, "metric", METRICS)
-    return _Chooser(split, request, config, fit_patterns, metric, M).run(tuple(regularizations))
+    return _Chooser(split, request, config, fit_patterns, metric, M, max_scores).run(tuple(regularizations))
 
 
 class _Chooser:
@@ -159,21 +169,26 @@ class _Chooser:
         fit_patterns: Callable[[Interactions, FitConfig], Factors],
         metric: str,
         M: int | None,
+        max_scores: int,
     ) -> None:
         self.train, self.request, self.config, self.fit_patterns = split.train, request, config, fit_patterns
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        self.scan = WeightScan(split, self.metric, self.M, config.threads)
+        self.scan = WeightScan(split, self.metric, self.M, config.threads, max_scores)
         self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
         middle = regularizations[len(regularizations) // 2] if regularizations else self.config.regularization
-        self._use_patterns(replace(self.config, regularization=middle))
+        self._use_patterns(middle)
         patterns_alone = self.scan.value(1.0, 0.0, 0.0, 0.0)
-        self._choose_links()
-        self._choose_regularization(regularizations)
-        self._choose_peers()
-        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with(popularity=0.0):
+        if self.request.links != 0:
+            self._choose_links()
+        if len(regularizations) > 1:
+            self._keep_best("patterns", regularizations, middle, self._try_regularization)
+        self._climb_all()
+        if self.request.peers != 0 and not (self.request.peers == AUTO and self._peers_take_hours()):
+            self._choose_peers()
+        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
             self.evidence = replace(self.evidence, popularity=0.0)
         evidence, value = self.evidence, self._value()
         counts = self.n_fits, self.scan.n_weightings
@@ -181,27 +196,62 @@ class _Chooser:
 
     def _choose_links(self) -> None:
         """Choose the loss and the penalty of links, each with the weight that suits it."""
-        if self.request.links == 0:
-            return
         best: tuple[float, EvidenceConfig, Table] | None = None
+        penalties = PENALTIES if self.request.link_regularization == AUTO else (self.evidence.link_regularization,)
         for loss in self._losses():
-            penalties = PENALTIES if self.request.link_regularization == AUTO else (self.evidence.link_regularization,)
-            found: Found = {}
-
-            def measure(penalty: float, loss: str = loss, found: Found = found) -> float:
-                if penalty not in found:
-                    self.evidence = replace(self.evidence, link_regularization=penalty, link_loss=loss)
-                    self._use_links(self.evidence)
-                    self._climb_weight("links")
-                    found[penalty] = self._value(), self.evidence, self.scan.links
-                return found[penalty][0]
-
-            usual = penalties.index(USUAL_PENALTY) if USUAL_PENALTY in penalties else 0
-            value, penalty = climb(penalties, usual, measure)
+            self.evidence = replace(self.evidence, link_loss=loss)
+            value = self._keep_best("links", penalties, USUAL_PENALTY, self._try_links)
             if best is None or value > best[0]:
-                best = found[penalty]
+                best = value, self.evidence, self.scan.links
         if best is not None:
             _, self.evidence, self.scan.links = best
+
+    def _choose_peers(self) -> None:
+        """Choose the penalty of peers, with the weights that suit it; they are left out where they add too little."""
+        without = self._value(), self.evidence
+        penalties = PENALTIES if self.request.peer_regularization == AUTO else (self.evidence.peer_regularization,)
+        self._keep_best("peers", penalties, USUAL_PEER_PENALTY, self._try_peers)
+        if self.request.peers == AUTO and self._climb_all() * (1 - MIN_GAIN) <= without[0]:
+            self.evidence = without[1]
+
+    def _keep_best(self, part: str, values: Sequence[float], usual: float, use: Callable[[float], None]) -> float:
+        """
+        Fit a part for one value after the other, from the usual one on, and keep the best; return the metric.
+
+        Of all tables that are made only the best one stays in memory.
+        """
+        best: tuple[float, EvidenceConfig, FitConfig, Table] | None = None
+
+        def measure(value: float) -> float:
+            nonlocal best
+            use(value)
+            found = self._value()
+            if best is None or found > best[0]:
+                best = found, self.evidence, self.config, getattr(self.scan, part)
+            return found
+
+        climb(values, values.index(usual) if usual in values else 0, measure)
+        assert best is not None  # noqa: S101  climb measures at least one
+        metric, self.evidence, self.config, table = best
+        setattr(self.scan, part, table)
+        return metric
+
+    def _try_links(self, penalty: float) -> None:
+        self.evidence = replace(self.evidence, link_regularization=penalty)
+        self.n_fits += 1
+        self.scan.use_links(fit_product_links(self.train, replace(self.evidence, links=1.0), self.config))
+        self._climb_weights("links")
+
+    def _try_regularization(self, strength: float) -> None:
+        if strength != self.config.regularization:
+            self._use_patterns(strength)
+            self._climb_weights("links")
+
+    def _try_peers(self, penalty: float) -> None:
+        self.evidence = replace(self.evidence, peer_regularization=penalty)
+        self.n_fits += 1
+        self.scan.use_peers(self.evidence, self.config)
+        self._climb_weights("peers", "links")
 
     def _losses(self) -> tuple[str, ...]:
         if self.request.link_loss != AUTO:
@@ -209,49 +259,13 @@ class _Chooser:
         can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
         return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
 
-    def _choose_regularization(self, regularizations: Sequence[float]) -> None:
-        if len(regularizations) < 2:
-            return
-        found: Found = {self.config.regularization: (self._value(), self.evidence, self.scan.patterns)}
-        weights = self.evidence
-
-        def measure(strength: float) -> float:
-            if strength not in found:
-                self.evidence = weights
-                self._use_patterns(replace(self.config, regularization=strength))
-                self._climb_weight("links")
-                found[strength] = self._value(), self.evidence, self.scan.patterns
-            return found[strength][0]
-
-        _, best = climb(regularizations, regularizations.index(self.config.regularization), measure)
-        self.config = replace(self.config, regularization=best)
-        _, self.evidence, self.scan.patterns = found[best]
-
-    def _choose_peers(self) -> None:
-        """Add peers and popularity where they are worth it, and climb all weights together."""
-        self._climb_all()
-        if self.request.peers == 0 or (self.request.peers == AUTO and self._peers_take_hours()):
-            return
-        without = self.evidence, self._value()
-        self.n_fits += 1
-        self.scan.use_peers(fit_peers(self.train, replace(self.evidence, peers=1.0), self.config))
-        if self.request.peers == AUTO:
-            self.evidence = replace(self.evidence, peers=self.scan.weight_of("peers", 0.35))
-        value = self._climb_all()
-        if self.request.peers == AUTO and value * (1 - MIN_GAIN) <= without[1]:
-            self.evidence = without[0]
-
     def _peers_take_hours(self) -> bool:
         return float((self.train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
 
-    def _use_patterns(self, config: FitConfig) -> None:
-        self.config = config
+    def _use_patterns(self, regularization: float) -> None:
+        self.config = replace(self.config, regularization=regularization)
         self.n_fits += 1
-        self.scan.use_patterns(*self.fit_patterns(self.train, config))
-
-    def _use_links(self, evidence: EvidenceConfig) -> None:
-        self.n_fits += 1
-        self.scan.use_links(fit_product_links(self.train, replace(evidence, links=1.0), self.config))
+        self.scan.use_patterns(*self.fit_patterns(self.train, self.config))
 
     def _value(self) -> float:
         e = self.evidence
@@ -260,61 +274,67 @@ class _Chooser:
     def _with(self, changes: dict[str, Any]) -> EvidenceConfig:
         return replace(self.evidence, **changes)
 
-    def _value_with(self, **changes: float) -> float:
-        e = self._with(changes)
+    def _value_with(self, name: str, value: float) -> float:
+        e = self._with({name: value})
         return self.scan.value(1.0, e.links, e.peers, e.popularity)
 
-    def _climb_weight(self, part: str) -> None:
-        """Climb the weight of links or peers, in steps where the means of all parts are the same."""
-        if getattr(self.request, part) != AUTO:
-            return
-        now = getattr(self.evidence, part)
-        values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
-        start = int(np.argmin([abs(np.log((value + 1e-9) / (now + 1e-9))) for value in values]))
-        _, best = climb(values, start, lambda weight: self._value_with(**{part: weight}))
-        self.evidence = self._with({part: best})
+    def _climb_weights(self, *parts: str) -> None:
+        """Choose the weights of links or peers one after the other, on a scale where all parts have the same mean."""
+        for part in parts:
+            if getattr(self.request, part) == AUTO:
+                values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
+                _, best = climb(values, None, partial(self._value_with, part))
+                self.evidence = self._with({part: best})
 
     def _climb_all(self) -> float:
         """Climb the weights and popularity in turn until none gets better; return the metric."""
-        value = self._value()
+        value, parts = self._value(), ("links", "peers") if self.evidence.peers else ("links",)
         while True:
-            for part in ("links", "peers"):
-                if getattr(self.evidence, part) or part == "links":
-                    self._climb_weight(part)
+            self._climb_weights(*parts)
             if self.request.popularity == AUTO:
-                at = int(np.argmin(np.abs(np.array(POPULARITIES) - self.evidence.popularity)))
-                _, best = climb(POPULARITIES, at, lambda popularity: self._value_with(popularity=popularity))
+                usual = POPULARITIES.index(0.0)
+                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"))
                 self.evidence = replace(self.evidence, popularity=best)
             before, value = value, self._value()
             if value <= before * (1 + MIN_GAIN / 10):
                 return value
 
 
-def climb(values: Sequence[float], start: int, measure: Callable[[float], float]) -> tuple[float, float]:
+def climb(values: Sequence[float], start: int | None, measure: Callable[[float], float]) -> tuple[float, float]:
     """
     Return the largest measure and its value, walking from `start` to one side or the other while it gets better.
+
+    Without a start it is the best of every third value.
 
     >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: -abs(value - 4))
     (0.0, 4.0)
     """
-    best, at = measure(values[start]), start
+    measured: dict[int, float] = {}
+
+    def value_at(place: int) -> float:
+        if place not in measured:
+            measured[place] = measure(values[place])
+        return measured[place]
+
+    at = max(range(0, len(values), 3), key=value_at) if start is None else start
+    begun = at
     for step in (1, -1):
-        while 0 <= at + step < len(values) and (value := measure(values[at + step])) > best:
-            best, at = value, at + step
-        if at != start:
+        while 0 <= at + step < len(values) and value_at(at + step) > value_at(at):
+            at += step
+        if at != begun:
             break
-    return best, values[at]
+    return value_at(at), values[at]
 
 
 class WeightScan:
     """Measures any weights of patterns, links and peers by their scores of clients with held-out purchases."""
 
-    def __init__(self, split: Split, metric: str, M: int, n_threads: int) -> None:
+    def __init__(self, split: Split, metric: str, M: int, n_threads: int, max_scores: int = MAX_SCORES) -> None:
         train, test = split
         self.metric, self.M, self.n_weightings = metric, M, 0
         self._train, self._n_threads = train, n_threads
         users = np.flatnonzero((test.by_user.degrees > 0) & (train.by_user.degrees > 0))
-        most = max(MIN_CLIENTS, MAX_SCORES // train.n_items)
+        most = max(MIN_CLIENTS, max_scores // train.n_items)
         if len(users) > most:
             users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
         self.users, self._owned, self._held_out = users, train.by_user.take(users), test.by_user.take(users)
@@ -325,9 +345,8 @@ class WeightScan:
         self._place = np.empty(len(degrees), dtype=np.int32)
         self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
-        nothing = np.zeros((len(users), train.n_items), dtype=np.float32)
+        nothing = Table(np.zeros((len(users), train.n_items), dtype=np.float32), 0.0)
         self.patterns, self.links, self.peers = nothing, nothing, nothing
-        self._means: dict[int, tuple[float, Table]] = {}
 
     @property
     def n_held_out(self) -> int:
@@ -342,20 +361,15 @@ class WeightScan:
         """Score by these links."""
         self.links = self._scores(self._owned.matrix(self._train.n_items), links.T)
 
-    def use_peers(self, peers: sp.csr_array) -> None:
-        """Score by these peers."""
-        buyers = self._train.by_item.matrix(self._train.n_users)
-        self.peers = self._scores(peers[:, self.users].T, buyers)
+    def use_peers(self, evidence: EvidenceConfig, config: FitConfig) -> None:
+        """Score by the peers of the sample, which are fitted for it alone."""
+        peers = fit_peers(self._train, replace(evidence, peers=1.0), config, self.users)
+        self.peers = self._scores(peers.T, self._train.by_item.matrix(self._train.n_users))
 
     def weight_of(self, part: str, weight: float) -> float:
         """Return the weight that gives a part so many times the mean score of the patterns, to two digits."""
-        mean, patterns = self._mean(getattr(self, part)), self._mean(self.patterns)
+        mean, patterns = getattr(self, part).mean, self.patterns.mean
         return float(f"{weight * patterns / mean:.2g}") if mean > 0 and patterns > 0 else weight
-
-    def _mean(self, table: Table) -> float:
-        if id(table) not in self._means:
-            self._means[id(table)] = float(table.mean(dtype=np.float64)), table  # kept, so that its id stays its own
-        return self._means[id(table)][0]
 
     def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
         """Return the metric of a ranking by these weights."""
@@ -365,11 +379,11 @@ class WeightScan:
         out = np.empty((len(self.users), 2))
         with RowPool(self._n_threads) as pool:
             pool.run(
-                _measure_weights, self._owned, self.patterns, self.links, self.peers, weights, scale, self._place,
-                self._owned.indptr, self._owned.indices, self._held_out.indptr, self._held_out.indices, self.M, out,
+                _measure_weights, self._owned, self.patterns.scores, self.links.scores, self.peers.scores, weights,
+                scale, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr, self._held_out.indices, self.M, out,
             )  # fmt: skip
         recall, precision = out.mean(axis=0).tolist()
-        values = {"recall": recall, "map": precision, "balanced": math.sqrt(recall * precision)}
+        values = {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}
         return float(values[self.metric])
 
     def _scores(self, rows: Any, items: Any) -> Table:
@@ -383,7 +397,7 @@ class WeightScan:
                 users.data.astype(np.float32), members.indptr.astype(np.int64), members.indices,
                 members.data.astype(np.float32), table,
             )  # fmt: skip
-        return table
+        return Table(table, float(table.mean(dtype=np.float64)))
 
 
 @njit(nogil=True, cache=True)

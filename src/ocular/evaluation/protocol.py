@@ -15,7 +15,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,14 @@ from ocular.errors import ConfigError, DataError
 from ocular.evaluation.comparison import Comparison, Parameters, Result, short_parameters
 from ocular.evaluation.metrics import PER_USER, check_cutoffs, measure, note_large_cutoff
 from ocular.model import OCuLaR
+from ocular.tuning import AUTO
 from ocular.validation import as_list, check_choice, check_share, check_whole
 
-MODELS = ("ocular", "r-ocular", *BASELINES)
+EVIDENCE = "evidence"  # OCuLaR with links and peers, whose weights are chosen by scoring alone
+MODELS = ("ocular", "r-ocular", EVIDENCE, *BASELINES)
 TUNING = ("none", "validation", "test")
 VALIDATION_SHARE = 0.1  # of the training data: with less to learn from, too large a λ would be chosen
+MAX_SCORES = 1 << 26  # users × items that weights of evidence are tuned on
 MIN_VALIDATION, MAX_VALIDATION = 0.1, 0.5  # by time, as shares of the training purchases
 RELATIVE = 2.0  # R-OCuLaR's positives weigh more, so that its λ must: twice as much is a fair start on MovieLens
 
@@ -53,6 +57,8 @@ SETTINGS: dict[str, list[Parameters]] = {
     "rp3beta": [{"alpha": alpha, "beta": beta, "k": k} for k in (100, 500)
                 for alpha, beta in ((0.5, 0.4), (0.8, 0.3), (0.8, 0.5), (1.0, 0.3))],
 }  # fmt: skip
+SETTINGS[EVIDENCE] = [{"n_coclusters": K, "regularization": strength, "tol": 1e-3}
+                      for K, strength in ((100, 30.0), (400, 60.0), (400, 300.0))]  # fmt: skip
 SETTINGS["r-ocular"] = [{**p, "regularization": RELATIVE * p["regularization"]} for p in SETTINGS["ocular"]]
 
 
@@ -79,11 +85,29 @@ class Method:
             if self.name in BASELINES:
                 model = BASELINES[self.name](**parameters)
                 return model.set_params(random_state=random_state) if "random_state" in model.get_params() else model
-            model = OCuLaR(**{"relative": self.name == "r-ocular", "random_state": random_state, **parameters})
+            own = {"links": AUTO} if self.name == EVIDENCE else {"relative": self.name == "r-ocular"}
+            model = OCuLaR(**{**own, "random_state": random_state, **parameters})
         except TypeError as error:
             raise ConfigError(f"expected parameters of {self.name}, got {dict(parameters)} ({error})") from error
         model.config()  # raises before any fit
+        model.evidence_request()
         return model
+
+    def tune(self, split: Split, metric: str, M: int, random_state: int, report: Callable[[str], object]) -> Parameters:
+        """Return the best of the settings on a split; weights of evidence that are open are chosen there too."""
+        tried: list[tuple[float, Parameters]] = []
+        for parameters in self.settings:
+            model, chosen = self.make(parameters, random_state), dict(parameters)
+            if self.name == EVIDENCE and not model.evidence_request().is_settled:
+                choice = model.choose(split, M=M, max_scores=MAX_SCORES)
+                value, name = choice.value, choice.metric
+                chosen |= asdict(choice.evidence)
+            else:
+                fitted, _ = _fit(model, split.train)
+                value, name = measure(fitted, split.train, split.test, M).mean(metric, M), metric
+            tried.append((value, chosen))
+            report(f"tuning {self.name} {short_parameters(chosen)}: {name}@{M} {value:.4f}")
+        return max(tried, key=itemgetter(0))[1]
 
     def check(self, shape: tuple[int, int], random_state: int) -> None:
         """Raise where the method could not be fitted to users × items of this shape: before anything is fitted."""
@@ -180,12 +204,17 @@ def _compare(
     _check(chosen, tune, metric, random_state, interactions.shape)
     note_large_cutoff(cutoffs[0], interactions.n_items)
     results: dict[str, Result] = {}
-    needs_validation = tune == "validation" and any(len(method.settings) > 1 for method in chosen)
+    needs_validation = tune == "validation" and any(
+        len(method.settings) > 1 or method.name == EVIDENCE for method in chosen
+    )
     for number, (train, test) in enumerate(splits):
         choice = validation(train, test) if number == 0 and needs_validation else Split(train, test)
         for method in chosen:
             if number == 0:
-                parameters = _tune(method, choice, tune, metric, cutoffs[0], random_state, report)
+                is_tuned = tune != "none" and (len(method.settings) > 1 or method.name == EVIDENCE)
+                parameters = method.settings[0]
+                if is_tuned:
+                    parameters = method.tune(choice, metric, cutoffs[0], random_state, report)
                 results[method.name] = Result(method.name, parameters, [], [])
             result = results[method.name]
             model, seconds = _fit(method.make(result.parameters, random_state), train)
@@ -211,20 +240,6 @@ def _check(methods: Sequence[Method], tune: str, metric: str, random_state: int,
         raise ConfigError(f"expected every model once, got {', '.join(names) or 'none'}")
     for method in methods:
         method.check(shape, random_state)
-
-
-def _tune(
-    method: Method, split: Split, tune: str, metric: str, M: int, random_state: int, report: Callable[[str], object]
-) -> Parameters:
-    """Return the best of a method's settings on a split."""
-    if tune == "none" or len(method.settings) == 1:
-        return method.settings[0]
-    values = []
-    for parameters in method.settings:
-        model, _ = _fit(method.make(parameters, random_state), split.train)
-        values.append(measure(model, split.train, split.test, M).mean(metric, M))
-        report(f"tuning {method.name} {short_parameters(parameters)}: {metric}@{M} {values[-1]:.4f}")
-    return method.settings[int(np.argmax(values))]
 
 
 def _fit(model: Any, train: Interactions) -> tuple[Any, float]:

@@ -190,7 +190,7 @@ def _start(table, rows, weights, scale, shares, s, cost):
         row, z = table[r], ZERO
         more = scale * (weights[rows[r]] - ONE)
         for k in range(width):
-            z += np.float32(row[k]) * shares[k]
+            z = z + np.float32(row[k]) * shares[k]
         if more != ZERO:
             for k in range(width):
                 cost[k] += more * np.float32(row[k])
