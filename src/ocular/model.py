@@ -921,6 +921,12 @@ def parameters_of(config: FitConfig, evidence: EvidenceConfig) -> dict[str, Any]
     return {name: parameters[name] for name in OCuLaR().get_params() if name in parameters}
 
 
+def fitted_parameters(model: OCuLaR) -> dict[str, Any]:
+    """Return the parameters that a fitted model has ended with, whatever was "auto": all but seed and threads."""
+    parameters = parameters_of(model.config_, model.evidence_config_)
+    return {name: value for name, value in parameters.items() if name not in ("random_state", "n_threads")}
+
+
 def load(path: str | os.PathLike[str]) -> OCuLaR:
     """Read a model saved with `OCuLaR.save` and check it; it needs no training file."""
     saved = read_model(Path(path))

@@ -380,7 +380,8 @@ class WeightScan:
         with RowPool(self._n_threads) as pool:
             pool.run(
                 _measure_weights, self._owned, self.patterns.scores, self.links.scores, self.peers.scores, weights,
-                scale, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr, self._held_out.indices, self.M, out,
+                scale, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr,
+                self._held_out.indices, self.M, out,
             )  # fmt: skip
         recall, precision = out.mean(axis=0).tolist()
         values = {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}

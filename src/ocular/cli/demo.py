@@ -53,7 +53,7 @@ def demo(output: Path, serves: bool, port: int) -> None:
     shape = f"{interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs bought"
     click.echo(f"Sample: {shape}")
     click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
-    model = OCuLaR(COCLUSTERS, REGULARIZATION, random_state=0)
+    model = OCuLaR(COCLUSTERS, REGULARIZATION, links="auto", random_state=0)
     fit_and_report(lambda: model.fit(interactions))
     save_and_calibrate(model, output / "model")
 

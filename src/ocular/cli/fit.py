@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.filters import filter_options, product_filters
-from ocular.cli.parameters import given_parameters, parameter_option
+from ocular.cli.parameters import (
+    AUTO,
+    COMMAND_DEFAULTS,
+    FIT_PARAMETERS,
+    given_parameters,
+    number_or_auto,
+    parameter_option,
+)
 from ocular.cli.present import Interrupted, phrase
 from ocular.cli.reading import (
     column_choices,
@@ -26,17 +33,21 @@ from ocular.cli.reading import (
 if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
-SPARK_WEIGHTS = {"links": 1.0, "peers": 0.0}  # where none are given, since there is no auto on Spark
+# where none are given, since there is no auto on Spark
+SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peers": 0.0}
 
 
 @click.command(short_help="Fit a model to purchases.")
 @interactions_options
-@parameter_option("--coclusters", type=int, metavar="K", help="Number of co-clusters.")
-@parameter_option("--regularization", type=float, metavar="λ", help="Larger: fewer and weaker memberships.")
-@parameter_option("--links", type=float, metavar="α", help="Weight of links between products beside the patterns.")
-@parameter_option("--peers", type=float, metavar="β", help="Weight of links between clients beside the patterns.")
-@parameter_option("--popularity", type=float, metavar="P", help="Below 0 bestsellers count for less, above 0 for more.")
-@parameter_option("--link-regularization", type=float, metavar="μ", help="Penalty of links and peers.")
+@parameter_option("--coclusters", type=number_or_auto, metavar="K", help="Number of co-clusters.")
+@parameter_option("--regularization", type=number_or_auto, metavar="λ", help="Larger: fewer, weaker memberships.")
+@parameter_option("--links", type=number_or_auto, metavar="α", help="Weight of links between products.")
+@parameter_option("--peers", type=number_or_auto, metavar="β", help="Weight of links between clients.")
+@parameter_option("--popularity", type=number_or_auto, metavar="P", help="Below 0 bestsellers count for less.")
+@parameter_option("--link-regularization", type=number_or_auto, metavar="μ", help="Penalty of links.")
+@parameter_option("--peer-regularization", type=number_or_auto, metavar="μ", help="Penalty of peers.")
+@parameter_option("--link-loss", help="Loss of links: likelihood, squares (often better by date) or auto.")
+@parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
 @parameter_option("--max-iter", type=int, metavar="N", help="Maximum number of sweeps.")
@@ -82,7 +93,11 @@ def fit(
     ocular fit purchases.csv --client company --product sku --without Postage -o model
     ocular fit purchases.csv --client company --product sku --start monday -o tuesday
     ocular fit sqlite:///shop.db --query "SELECT * FROM sales" --client c --product p -o model
+    ocular fit purchases.csv --client company --product sku --coclusters 50 --links 1 --peers 0 -o model
     ocular fit hdfs:///sales --client company --product sku --spark yarn --checkpoint /shared/fit.npz -o model
+
+    What is auto is chosen on a held-out tenth of the purchases, before the fit. --links 0 --peers 0 is the paper's
+    model, co-clusters alone. With --start everything that is not given is as in the old model.
 
     Products that --only and --without rule out are fitted like the others, but the model never recommends them.
 
@@ -93,10 +108,11 @@ def fit(
     """
     from ocular.artifact import check_target
     from ocular.errors import ConfigError
-    from ocular.model import OCuLaR, load
+    from ocular.model import OCuLaR, fitted_parameters, load
     from ocular.storage import check_writable
 
-    model = OCuLaR(**given_parameters(options), device=options["device"], verbose=sys.stderr.isatty())
+    given = given_parameters(options)
+    model = OCuLaR(**COMMAND_DEFAULTS | given, device=options["device"], verbose=sys.stderr.isatty())
     # what can be refused is refused before the long part
     if options["spark"] is not None and options["device"] != "cpu":
         raise ConfigError("expected either --spark or --device, got both; leave one out")
@@ -105,9 +121,10 @@ def fit(
     if options["spark"] is not None and start is not None:
         raise ConfigError("expected no --start with --spark; fit on one machine, or leave it out")
     previous = None if start is None else load(start)
-    if previous is not None and options["coclusters"] is None:
-        model.set_params(n_coclusters=previous.config_.n_coclusters)
+    if previous is not None:  # chosen anew, weights would change recommendations that the purchases do not
+        model.set_params(**fitted_parameters(previous) | given)
     model.config()
+    model.evidence_request()
     check_target(output)
     check_writable(output)
     if checkpoint is not None and output.resolve() in checkpoint.resolve().parents:
@@ -122,6 +139,7 @@ def fit(
         interactions = read_interactions(source, options)
         tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
         filters = product_filters(interactions, only, without)
+        announce_choice(model)
         fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, **filters))
         save_and_calibrate(model, output, calibrate=not options["no_calibration"], checkpoint=checkpoint)
     click.echo(f"saved to {output}")
@@ -152,11 +170,11 @@ def fit_on_spark(
     from ocular.spark.fit import check_on_spark, fit_interactions
     from ocular.spark.interactions import SparkInteractions
 
-    fixed = {name: weight for name, weight in SPARK_WEIGHTS.items() if options[name] is None}
+    fixed = {name: value for name, value in SPARK_DEFAULTS.items() if options[name] is None}
     if fixed:
-        taken = " ".join(f"--{name} {weight:g}" for name, weight in fixed.items())
-        click.echo(f"note: weights are not chosen from the data on Spark; taking {taken}", err=True)
-        model.set_params(**fixed)
+        taken = " ".join(f"--{name} {value:g}" for name, value in fixed.items())
+        click.echo(f"note: parameters are not chosen from the data on Spark; taking {taken}", err=True)
+        model.set_params(**{FIT_PARAMETERS[name]: value for name, value in fixed.items()})
     check_on_spark(model)
     if (place := spark_place(source, options)) is not None:
         interactions = SparkInteractions.of(place, session, column_choices(options))
@@ -167,10 +185,16 @@ def fit_on_spark(
     return fit_and_report(lambda: fit_interactions(interactions, model, session, checkpoint=checkpoint))
 
 
-def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int) -> None:
+def announce_choice(model: OCuLaR) -> None:
+    """Say in advance what choosing parameters costs."""
+    if AUTO in (model.regularization, model.links, model.peers):
+        click.echo("choosing parameters on a held-out tenth of the purchases: up to a dozen short fits", err=True)
+
+
+def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int | str) -> None:
     """Print what was read, and a note where there are more co-clusters than it can fill."""
     click.echo(f"read {shape[0]:,} clients × {shape[1]:,} products, {nnz:,} pairs")
-    if n_coclusters > min(shape):
+    if not isinstance(n_coclusters, str) and n_coclusters > min(shape):
         suggestion = max(2, round(min(shape) ** 0.5))
         click.echo(
             f"note: {n_coclusters} co-clusters are more than there are clients or products, too many for clear "
@@ -186,11 +210,22 @@ def fit_and_report(fit: Callable[[], OCuLaR]) -> OCuLaR:
         warnings.simplefilter("always")
         model = fit()
     seconds = time.perf_counter() - begun
+    if model.tuning_ is not None:
+        click.echo(chosen_line(model))
     ended = "converged" if model.converged_ else "stopped"
     click.echo(f"{ended} after {model.n_iter_} sweeps in {seconds:.1f} s, objective {model.objective_:,.0f}")
     for warning in caught:
         click.echo(f"note: {phrase(warning.message)}", err=True)
     return model
+
+
+def chosen_line(model: OCuLaR) -> str:
+    """Return which parameters were chosen on held-out purchases, and what they are worth there."""
+    choice, evidence, config = model.tuning_, model.evidence_config_, model.config_
+    assert choice is not None  # noqa: S101  asked before
+    weights = f"links {evidence.links:g}, peers {evidence.peers:g}, popularity {evidence.popularity:g}"
+    measured = f"{choice.metric}@{choice.M} {choice.value:.4f}, patterns alone {choice.patterns_alone:.4f}"
+    return f"chosen: {config.n_coclusters} co-clusters, λ {config.regularization:g}, {weights} ({measured})"
 
 
 def calibrate_and_report(model: OCuLaR) -> None:

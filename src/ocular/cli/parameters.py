@@ -17,6 +17,9 @@ FIT_PARAMETERS = {  # option -> parameter of OCuLaR
     "peers": "peers",
     "popularity": "popularity",
     "link_regularization": "link_regularization",
+    "peer_regularization": "peer_regularization",
+    "link_loss": "link_loss",
+    "metric": "metric",
     "relative": "relative",
     "bias": "bias",
     "max_iter": "max_iter",
@@ -26,11 +29,28 @@ FIT_PARAMETERS = {  # option -> parameter of OCuLaR
 }
 
 
+AUTO = "auto"
+COMMAND_DEFAULTS = {
+    "n_coclusters": AUTO,
+    "regularization": AUTO,
+    "links": AUTO,
+}  # of `ocular fit`, not of the estimator
+
+
+def number_or_auto(text: str) -> float | int | str:
+    """Return what an option says that takes a number or the word auto."""
+    try:
+        number = text if text == AUTO else float(text)
+    except ValueError:
+        raise click.BadParameter(f"expected a number or auto, got {text!r}") from None
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 class ParameterOption(click.Option):
     """
     An option for a parameter of OCuLaR: None where it is not given, so that the estimator's own default holds.
 
-    The help shows that default.
+    The help shows that default, or the command's own.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -39,7 +59,11 @@ class ParameterOption(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         extra = super().get_help_extra(ctx)
-        extra["default"] = f"{default_of(self._parameter):g}"
+        default = default_of(self._parameter)
+        if isinstance(self.type, click.types.FuncParamType):  # number_or_auto
+            default = COMMAND_DEFAULTS.get(self._parameter, AUTO)
+        if default is not None:
+            extra["default"] = default if isinstance(default, str) else f"{default:g}"
         return extra
 
 

@@ -190,11 +190,11 @@ def _start(table, rows, weights, scale, shares, s, cost):
         row, z = table[r], ZERO
         more = scale * (weights[rows[r]] - ONE)
         for k in range(width):
-            z = z + np.float32(row[k]) * shares[k]
+            z += np.float32(row[k]) * shares[k]
         if more != ZERO:
             for k in range(width):
                 cost[k] += more * np.float32(row[k])
-        total += z
+        total += float(z)
     if total > 0:
         factor = np.float32(MEAN_AFFINITY * len(table) / total)
         for k in range(width):
