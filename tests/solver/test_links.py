@@ -154,7 +154,9 @@ def test_squares_are_refused_where_they_cannot_be_had(monkeypatch: pytest.Monkey
     with pytest.raises(ConfigError, match="of equal weight"):
         product_links(data, squares, np.full(20, 2.0))
     monkeypatch.setattr(links_module, "MAX_SQUARES", 5)
-    with pytest.raises(ConfigError, match="expected at most 5 products for least squares, got 6; use link_loss=likelihood"):
+    with pytest.raises(
+        ConfigError, match="expected at most 5 products for least squares, got 6; use link_loss=likelihood"
+    ):
         product_links(data, squares)
 
 

@@ -1,0 +1,146 @@
+"""Parameters that are "auto": what is asked for, how weights are measured without a fit, and what is chosen."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ocular import Interactions, OCuLaR, load
+from ocular.data.splits import random_split
+from ocular.errors import ConfigError
+from ocular.evaluation.metrics import measure
+from ocular.evidence import EvidenceConfig
+from ocular.synthetic import b2b, planted
+from ocular.tuning import AUTO, EvidenceRequest, WeightScan, usual_coclusters, usual_regularizations
+
+DEFAULTS: dict[str, Any] = {
+    "links": 0.0, "peers": None, "popularity": None, "link_regularization": None, "link_loss": None, "n_links": 500,
+    "peer_regularization": None,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def market() -> Interactions:
+    return b2b(500, 80, random_state=0).interactions
+
+
+def test_nothing_is_chosen_where_links_is_a_number() -> None:
+    request = EvidenceRequest.of(**DEFAULTS | {"links": 2.0})
+    assert request.is_settled
+    assert request.settled(EvidenceConfig()) == EvidenceConfig(links=2.0)
+
+
+def test_with_links_the_others_are_chosen_unless_they_are_given() -> None:
+    request = EvidenceRequest.of(**DEFAULTS | {"links": AUTO, "peers": 0.0, "link_regularization": 7.0})
+    assert (request.links, request.popularity, request.peer_regularization) == (AUTO, AUTO, AUTO)
+    assert (request.peers, request.link_regularization, request.link_loss) == (0.0, 7.0, "likelihood")
+    chosen = request.settled(EvidenceConfig(links=3.0, peers=5.0, popularity=-0.1))
+    assert (chosen.links, chosen.peers, chosen.popularity, chosen.link_regularization) == (3.0, 0.0, -0.1, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"links": "some"}, "expected links to be a number or \"auto\", got 'some'"),
+        ({"peers": "none"}, "expected peers to be a number or \"auto\", got 'none'"),
+        ({"links": -1}, "expected links to be a number from 0 to 1e\\+06, got -1"),
+        ({"links": float("nan")}, "expected links to be a number from 0 to 1e\\+06, got nan"),
+        ({"links": "auto", "popularity": 9}, "expected popularity to be a number from -5 to 5, got 9"),
+        ({"link_loss": "cubes"}, "expected link_loss to be one of likelihood, squares, auto, got 'cubes'"),
+        ({"metric": "ndcg"}, "expected metric to be one of balanced, recall, map, got 'ndcg'"),
+        ({"n_coclusters": "many"}, "expected n_coclusters to be a whole number of at least 1, got 'many'"),
+        ({"regularization": "much"}, "expected regularization to be a number from 0 to 1e\\+12, got 'much'"),
+    ],
+)
+def test_senseless_requests(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        OCuLaR(**given).fit(np.eye(4))
+
+
+@pytest.mark.parametrize("popularity", [0.0, -0.3])
+def test_weights_are_measured_as_a_fitted_model_is(market: Interactions, popularity: float) -> None:
+    split = random_split(market, 0.2)
+    weights = {"links": 0.7, "peers": 0.4, "popularity": popularity, "link_regularization": 10.0}
+    model = OCuLaR(8, 5.0, **weights, peer_regularization=20.0, random_state=0).fit(split.train)
+    scan = WeightScan(split, "recall", 10, n_threads=2)
+    scan.use_patterns(model.user_factors_, model.item_factors_)
+    scan.use_links(model.links_)
+    scan.use_peers(model.evidence_config_, model.config_)
+    expected = measure(model, split.train, split.test, 10)
+    known = np.isin(expected.users, scan.users)  # who has nothing left to go by is not asked
+    for metric in ("recall", "map"):
+        scan.metric = metric
+        value = scan.value(1.0, weights["links"], weights["peers"], popularity)
+        assert value == pytest.approx(expected.per_user[metric][known, 0].mean(), abs=1e-12)
+
+
+def test_what_is_chosen_is_better_than_patterns_alone_and_is_kept(market: Interactions, tmp_path: Any) -> None:
+    model = OCuLaR(8, 5.0, links=AUTO, random_state=0).fit(market)
+    choice, evidence = model.tuning_, model.evidence_config_
+    assert choice is not None
+    assert choice.value > 1.02 * choice.patterns_alone
+    assert evidence.links > 0
+    assert evidence == choice.evidence
+    assert choice.n_weightings > 10 * choice.n_fits > 0
+    fixed = OCuLaR(8, 5.0, random_state=0, **_weights(evidence)).fit(market)
+    np.testing.assert_array_equal(model.recommend(range(50))[0], fixed.recommend(range(50))[0])
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").evidence_config_ == evidence
+    assert load(tmp_path / "model").links == evidence.links  # a number: a loaded model does not choose again
+
+
+def _weights(evidence: EvidenceConfig) -> dict[str, Any]:
+    return {name: getattr(evidence, name) for name in EvidenceConfig.__dataclass_fields__}
+
+
+def test_the_order_of_rows_and_columns_changes_no_choice(market: Interactions) -> None:
+    names = np.array([f"c{n:04}" for n in range(market.n_users)]), np.array([f"p{n:03}" for n in range(market.n_items)])
+    rng = np.random.default_rng(0)
+    users, items = rng.permutation(market.n_users), rng.permutation(market.n_items)
+    matrix = market.to_matrix()
+    straight = Interactions.from_matrix(matrix, user_labels=names[0], item_labels=names[1])
+    turned = Interactions.from_matrix(matrix[users][:, items], user_labels=names[0][users], item_labels=names[1][items])
+    models = [OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(data) for data in (straight, turned)]
+    assert models[0].tuning_ == models[1].tuning_
+
+
+def test_regularization_and_coclusters_from_the_data(market: Interactions) -> None:
+    model = OCuLaR("auto", "auto", random_state=0).fit(market)
+    assert model.config_.n_coclusters == usual_coclusters(market.shape) == 18
+    train = random_split(market, 0.1).train
+    assert model.config_.regularization in usual_regularizations(train.nnz, 18)
+    assert model.evidence_config_.is_patterns_only
+    assert model.n_coclusters == "auto"  # as given
+
+
+def test_peers_that_are_ruled_out_stay_out(market: Interactions) -> None:
+    model = OCuLaR(8, 5.0, links=AUTO, peers=0.0, random_state=0).fit(market)
+    assert model.evidence_config_.peers == 0
+    assert model.peers_.nnz == 0
+
+
+def test_squares_are_chosen_only_where_they_may_be(market: Interactions) -> None:
+    model = OCuLaR(8, 5.0, links=AUTO, link_loss=AUTO, relative=True, peers=0.0, random_state=0).fit(market)
+    assert model.evidence_config_.link_loss == "likelihood"  # positives of unequal weight
+    model = OCuLaR(8, 5.0, links=1.0, link_loss="squares", random_state=0).fit(market)
+    assert model.links_.nnz > 0
+
+
+def test_too_few_purchases_to_hold_any_out(caplog: pytest.LogCaptureFixture) -> None:
+    few = planted(20, 10, 2, random_state=0).interactions
+    with caplog.at_level(logging.WARNING, logger="ocular"):
+        model = OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(few)
+    assert f"{few.nnz} purchases are too few to choose parameters on a tenth of them; taking links=1, peers=0" in (
+        caplog.text
+    )
+    assert model.tuning_ is None
+    assert model.evidence_config_.links == 1.0
+
+
+def test_calibration_takes_the_chosen_weights_over(market: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OCuLaR(8, 5.0, links=AUTO, random_state=0).fit(market)
+    monkeypatch.setattr(OCuLaR, "choose", lambda *_, **__: pytest.fail("chosen again"))
+    assert model.calibrate().hits.sum() > 0
