@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from ocular.errors import ConfigError, DataError
 from ocular.evaluation.comparison import Comparison, Parameters, Result, short_parameters
 from ocular.evaluation.metrics import PER_USER, check_cutoffs, measure, note_large_cutoff
 from ocular.model import OCuLaR
-from ocular.tuning import AUTO
+from ocular.tuning import AUTO, MIN_GAIN
 from ocular.validation import as_list, check_choice, check_share, check_whole
 
 EVIDENCE = "evidence"  # OCuLaR with links and peers, whose weights are chosen by scoring alone
@@ -94,7 +93,12 @@ class Method:
         return model
 
     def tune(self, split: Split, metric: str, M: int, random_state: int, report: Callable[[str], object]) -> Parameters:
-        """Return the best of the settings on a split; weights of evidence that are open are chosen there too."""
+        """
+        Return the best of the settings on a split; weights of evidence that are open are chosen there too.
+
+        For evidence the first setting that is as good as the best within MIN_GAIN is taken: fewer co-clusters read
+        better.
+        """
         tried: list[tuple[float, Parameters]] = []
         for parameters in self.settings:
             model, chosen = self.make(parameters, random_state), dict(parameters)
@@ -107,7 +111,9 @@ class Method:
                 value, name = measure(fitted, split.train, split.test, M).mean(metric, M), metric
             tried.append((value, chosen))
             report(f"tuning {self.name} {short_parameters(chosen)}: {name}@{M} {value:.4f}")
-        return max(tried, key=itemgetter(0))[1]
+        best = max(value for value, _ in tried)
+        enough = best * (1 - MIN_GAIN) if self.name == EVIDENCE else best
+        return next(parameters for value, parameters in tried if value >= enough)
 
     def check(self, shape: tuple[int, int], random_state: int) -> None:
         """Raise where the method could not be fitted to users × items of this shape: before anything is fitted."""
