@@ -227,7 +227,7 @@ def test_links_and_peers_in_words() -> None:
     ("parameters", "message"),
     [
         ({"links": -1}, "expected links to be a number from 0 to 1e+06, got -1"),
-        ({"peers": "many"}, "expected peers to be a number from 0 to 1e+06, got 'many'"),
+        ({"peers": "many"}, "expected peers to be a number or \"auto\", got 'many'"),
         ({"popularity": np.nan}, "expected popularity to be a number from -5 to 5, got nan"),
         ({"link_regularization": -1.0}, "expected link_regularization to be a number from 0 to 1e+12, got -1.0"),
         ({"n_links": 0}, "expected n_links to be a whole number from 1 to 10,000, got 0"),

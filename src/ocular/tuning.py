@@ -175,6 +175,7 @@ class _Chooser:
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
         self.scan = WeightScan(split, self.metric, self.M, config.threads, max_scores)
         self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
+        self.places: dict[str, int] = {}  # in WEIGHTS, where the next climb starts
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
@@ -283,7 +284,8 @@ class _Chooser:
         for part in parts:
             if getattr(self.request, part) == AUTO:
                 values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
-                _, best = climb(values, None, partial(self._value_with, part))
+                _, best = climb(values, self.places.get(part), partial(self._value_with, part))
+                self.places[part] = values.index(best)
                 self.evidence = self._with({part: best})
 
     def _climb_all(self) -> float:
