@@ -158,8 +158,78 @@ def choose(
     return _Chooser(split, request, config, fit_patterns, metric, M, max_scores).run(tuple(regularizations))
 
 
-class _Chooser:
-    """The steps of a choice, and the best values so far."""
+def choose_weights(scan: WeightScan, request: EvidenceRequest) -> EvidenceConfig:
+    """Return the weights that do best of those that the request leaves open, by the tables of a scan: without a fit."""
+    return _Climber(scan, request).run_weights()
+
+
+def peers_take_hours(train: Interactions) -> bool:
+    """Return whether there are too many pairs of clients with a product in common to fit peers unasked."""
+    return float((train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
+
+
+class _Climber:
+    """Climbs the weights that a request leaves open, and holds the best ones so far."""
+
+    def __init__(self, scan: WeightScan, request: EvidenceRequest) -> None:
+        self.scan, self.request = scan, request
+        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
+
+    def run_weights(self) -> EvidenceConfig:
+        self._climb_weights("links")
+        self._climb_all()
+        if self.scan.peers.mean > 0:
+            without = self._value(), self.evidence
+            self._climb_weights("peers", "links")
+            self._drop_peers(*without)
+        self._drop_popularity()
+        return self.evidence
+
+    def _value(self) -> float:
+        e = self.evidence
+        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+
+    def _with(self, changes: dict[str, Any]) -> EvidenceConfig:
+        return replace(self.evidence, **changes)
+
+    def _value_with(self, name: str, value: float) -> float:
+        e = self._with({name: value})
+        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+
+    def _climb_weights(self, *parts: str) -> None:
+        """Choose the weights of links or peers one after the other, on a scale where all parts have the same mean."""
+        for part in parts:
+            if getattr(self.request, part) == AUTO:
+                values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
+                _, best = climb(values, None, partial(self._value_with, part))
+                self.evidence = self._with({part: best})
+
+    def _climb_all(self) -> float:
+        """Climb the weights and popularity in turn until none gets better; return the metric."""
+        value, parts = self._value(), ("links", "peers") if self.evidence.peers else ("links",)
+        while True:
+            self._climb_weights(*parts)
+            if self.request.popularity == AUTO:
+                usual = POPULARITIES.index(0.0)
+                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"))
+                self.evidence = replace(self.evidence, popularity=best)
+            before, value = value, self._value()
+            if value <= before * (1 + MIN_GAIN / 10):
+                return value
+
+    def _drop_peers(self, value: float, without: EvidenceConfig) -> None:
+        """Go back to the weights without peers, and their value, where peers were not asked for and add too little."""
+        if self.request.peers == AUTO and self._climb_all() * (1 - MIN_GAIN) <= value:
+            self.evidence = without
+
+    def _drop_popularity(self) -> None:
+        """Leave popularity out where it was not asked for and adds too little."""
+        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
+            self.evidence = replace(self.evidence, popularity=0.0)
+
+
+class _Chooser(_Climber):
+    """The steps of a choice: parts are fitted in turn, and their weights climbed."""
 
     def __init__(
         self,
@@ -171,10 +241,9 @@ class _Chooser:
         M: int | None,
         max_scores: int,
     ) -> None:
-        self.train, self.request, self.config, self.fit_patterns = split.train, request, config, fit_patterns
+        self.train, self.config, self.fit_patterns = split.train, config, fit_patterns
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        self.scan = WeightScan(split, self.metric, self.M, config.threads, max_scores)
-        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
+        super().__init__(WeightScan(split, self.metric, self.M, config.threads, max_scores), request)
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
@@ -186,10 +255,9 @@ class _Chooser:
         if len(regularizations) > 1:
             self._keep_best("patterns", regularizations, middle, self._try_regularization)
         self._climb_all()
-        if self.request.peers != 0 and not (self.request.peers == AUTO and self._peers_take_hours()):
+        if self.request.peers != 0 and not (self.request.peers == AUTO and peers_take_hours(self.train)):
             self._choose_peers()
-        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
-            self.evidence = replace(self.evidence, popularity=0.0)
+        self._drop_popularity()
         evidence, value = self.evidence, self._value()
         counts = self.n_fits, self.scan.n_weightings
         return Choice(evidence, self.config, self.metric, self.M, value, patterns_alone, *counts)
@@ -211,8 +279,7 @@ class _Chooser:
         without = self._value(), self.evidence
         penalties = PENALTIES if self.request.peer_regularization == AUTO else (self.evidence.peer_regularization,)
         self._keep_best("peers", penalties, USUAL_PEER_PENALTY, self._try_peers)
-        if self.request.peers == AUTO and self._climb_all() * (1 - MIN_GAIN) <= without[0]:
-            self.evidence = without[1]
+        self._drop_peers(*without)
 
     def _keep_best(self, part: str, values: Sequence[float], usual: float, use: Callable[[float], None]) -> float:
         """
@@ -259,45 +326,10 @@ class _Chooser:
         can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
         return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
 
-    def _peers_take_hours(self) -> bool:
-        return float((self.train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
-
     def _use_patterns(self, regularization: float) -> None:
         self.config = replace(self.config, regularization=regularization)
         self.n_fits += 1
         self.scan.use_patterns(*self.fit_patterns(self.train, self.config))
-
-    def _value(self) -> float:
-        e = self.evidence
-        return self.scan.value(1.0, e.links, e.peers, e.popularity)
-
-    def _with(self, changes: dict[str, Any]) -> EvidenceConfig:
-        return replace(self.evidence, **changes)
-
-    def _value_with(self, name: str, value: float) -> float:
-        e = self._with({name: value})
-        return self.scan.value(1.0, e.links, e.peers, e.popularity)
-
-    def _climb_weights(self, *parts: str) -> None:
-        """Choose the weights of links or peers one after the other, on a scale where all parts have the same mean."""
-        for part in parts:
-            if getattr(self.request, part) == AUTO:
-                values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
-                _, best = climb(values, None, partial(self._value_with, part))
-                self.evidence = self._with({part: best})
-
-    def _climb_all(self) -> float:
-        """Climb the weights and popularity in turn until none gets better; return the metric."""
-        value, parts = self._value(), ("links", "peers") if self.evidence.peers else ("links",)
-        while True:
-            self._climb_weights(*parts)
-            if self.request.popularity == AUTO:
-                usual = POPULARITIES.index(0.0)
-                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"))
-                self.evidence = replace(self.evidence, popularity=best)
-            before, value = value, self._value()
-            if value <= before * (1 + MIN_GAIN / 10):
-                return value
 
 
 def climb(values: Sequence[float], start: int | None, measure: Callable[[float], float]) -> tuple[float, float]:
@@ -306,8 +338,8 @@ def climb(values: Sequence[float], start: int | None, measure: Callable[[float],
 
     Without a start it is the best of every third value.
 
-    >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: -abs(value - 4))
-    (0.0, 4.0)
+    >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: 1 - abs(value - 4))
+    (1.0, 4.0)
     """
     measured: dict[int, float] = {}
 
@@ -363,7 +395,10 @@ class WeightScan:
 
     def use_peers(self, evidence: EvidenceConfig, config: FitConfig) -> None:
         """Score by the peers of the sample, which are fitted for it alone."""
-        peers = fit_peers(self._train, replace(evidence, peers=1.0), config, self.users)
+        self.take_peers(fit_peers(self._train, replace(evidence, peers=1.0), config, self.users))
+
+    def take_peers(self, peers: sp.csr_array) -> None:
+        """Score by these peers of the sample, (n_users, clients of the sample)."""
         self.peers = self._scores(peers.T, self._train.by_item.matrix(self._train.n_users))
 
     def weight_of(self, part: str, weight: float) -> float:
@@ -376,15 +411,16 @@ class WeightScan:
         self.n_weightings += 1
         weights = np.array([patterns, links, peers], dtype=np.float32)
         scale = (self._popularity**popularity).astype(np.float32)
-        out = np.empty((len(self.users), 2))
+        discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(min(self.M, len(scale))) + 2))])
+        out = np.empty((len(self.users), 4))
         with RowPool(self._n_threads) as pool:
             pool.run(
                 _measure_weights, self._owned, self.patterns.scores, self.links.scores, self.peers.scores, weights,
                 scale, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr,
-                self._held_out.indices, self.M, out,
+                self._held_out.indices, self.M, discounts, out,
             )  # fmt: skip
-        recall, precision = out.mean(axis=0).tolist()
-        values = {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}
+        values = dict(zip(("recall", "map", "ndcg", "precision"), out.mean(axis=0).tolist(), strict=True))
+        values["balanced"] = math.cbrt(values["recall"] * values["map"] ** 2)
         return float(values[self.metric])
 
     def _scores(self, rows: Any, items: Any) -> Table:
@@ -413,9 +449,9 @@ def _fill_scores(row_ends, columns, strengths, member_ends, members, member_stre
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _measure_weights(  # type: ignore[no-untyped-def]
-    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, out, first, last
+    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, discounts, out, first, last
 ):
-    """Recall@M and average precision@M of each row, ranked by the weighted sum of the tables."""
+    """Recall, average precision, NDCG and precision@M of each row, ranked by the weighted sum of the tables."""
     n_items = len(scale)
     score = np.empty(n_items, np.float32)
     best_scores, best_items = np.empty(min(M, n_items), np.float32), np.empty(min(M, n_items), np.int32)
@@ -434,10 +470,12 @@ def _measure_weights(  # type: ignore[no-untyped-def]
         found = np.sort(best_items[:size])
         found = found[np.argsort(-score[found], kind="mergesort")]
         held_out = np.sort(place[test[test_ends[r] : test_ends[r + 1]]])
-        n, hits, precisions = len(held_out), 0, 0.0
+        n, hits, precisions, gain = len(held_out), 0, 0.0, 0.0
         for rank in range(size):
             at = np.searchsorted(held_out, found[rank])
             if at < n and held_out[at] == found[rank]:
                 hits += 1
                 precisions += hits / (rank + 1)
+                gain += discounts[rank + 1] - discounts[rank]
         out[r, 0], out[r, 1] = hits / n, precisions / min(n, M)
+        out[r, 2], out[r, 3] = gain / discounts[min(n, M)], hits / M
