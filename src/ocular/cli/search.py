@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.fit import fit_and_report, save_and_calibrate
-from ocular.cli.parameters import AUTO, number_or_auto, parameter_option
+from ocular.cli.parameters import AUTO, parameter_option
 from ocular.cli.present import Interrupted, format_option, render
 from ocular.cli.reading import interactions_options, numbers, read_interactions, spark_option, spark_session
 
@@ -33,9 +33,8 @@ PATH = click.Path(path_type=Path)
 @click.option("--bias", is_flag=True, help="Try biases too.")
 @parameter_option("--tol", metavar="T,…", help="Tolerances to try; a larger one stops earlier.")
 @click.option(
-    "--links", type=number_or_auto, default=AUTO, show_default=True, metavar="auto|0",
-    help="Measure with links and peers, or without.",
-)  # fmt: skip
+    "--links", default=AUTO, show_default=True, metavar="auto|0", help="Measure with links and peers, or without."
+)
 @click.option("--link-regularization", type=float, metavar="μ", help="Penalty of links.  [default: chosen]")
 @click.option("--peer-regularization", type=float, metavar="ν", help="Penalty of peers.  [default: chosen]")
 @click.option("--folds", default=5, show_default=True, help="Parts to hold out in turn; 1 holds out a quarter once.")
@@ -111,7 +110,7 @@ def search(
         "random_state": options["seed"],
         "results": results,
         "warm_start": options["warm_start"],
-        "links": options["links"],
+        "links": weight_of_links(options["links"]),
         "link_regularization": options["link_regularization"],
         "peer_regularization": options["peer_regularization"],
         "progress": True,
@@ -144,6 +143,14 @@ def search(
     if refit is not None:
         with redirect_stdout(sys.stderr):  # stdout is for the table
             refit_best(result.best_params_, interactions, options["seed"], refit, devices[0] if devices else "cpu")
+
+
+def weight_of_links(text: str) -> float | str:
+    """Return the number that was given, or the text for the search to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def refit_best(params: dict[str, Any], interactions: Any, seed: int, folder: Path, device: str) -> None:
