@@ -14,7 +14,8 @@ from ocular.errors import ConfigError
 from ocular.evaluation.metrics import measure
 from ocular.evidence import EvidenceConfig
 from ocular.synthetic import b2b, planted
-from ocular.tuning import AUTO, EvidenceRequest, WeightScan, usual_coclusters, usual_regularizations
+from ocular.tuning import AUTO, EvidenceRequest, usual_coclusters, usual_regularizations
+from ocular.weight_scan import WeightScan
 
 DEFAULTS: dict[str, Any] = {
     "links": 0.0, "peers": None, "popularity": None, "link_regularization": None, "link_loss": None, "n_links": 500,

@@ -49,7 +49,6 @@ from ocular.solver.start.previous import Previous
 from ocular.tuning import (
     AUTO,
     FIXED,
-    MAX_SCORES,
     METRICS,
     MIN_HELD_OUT,
     Choice,
@@ -70,6 +69,7 @@ from ocular.validation import (
     check_share,
     check_whole,
 )
+from ocular.weight_scan import MAX_SCORES
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]

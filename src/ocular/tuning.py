@@ -16,25 +16,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
-from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.interactions import Interactions
 from ocular.data.splits import Split
 from ocular.errors import ConfigError, Parameter
-from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
-from ocular.scoring import OWNED, offer
+from ocular.evidence import EvidenceConfig, fit_product_links
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
-from ocular.solver.pool import RowPool
 from ocular.validation import check_choice
+from ocular.weight_scan import MAX_SCORES, Table, WeightScan
 
 AUTO = "auto"
 # balanced is the geometric mean of recall and MAP, with MAP twice: a tenth held out exaggerates differences in recall
 METRICS = ("balanced", "recall", "map")
 SHARE = 0.1  # of the purchases that are held out
 MIN_HELD_OUT = 50  # pairs below which a choice would be chance
-MAX_SCORES, MIN_CLIENTS = 1 << 24, 1000  # clients × products of a table; clients, however many products there are
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
 
 MAX_COCLUSTERS = 100
@@ -89,13 +85,6 @@ class EvidenceRequest:
         """Return the configuration with the values of `chosen` where nothing was given."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return EvidenceConfig(**{name: getattr(chosen, name) if v == AUTO else v for name, v in values.items()})
-
-
-class Table(NamedTuple):
-    """The scores that one part gives."""
-
-    scores: NDArray[np.float32]  # (clients, products)
-    mean: float
 
 
 class Choice(NamedTuple):
@@ -158,8 +147,80 @@ def choose(
     return _Chooser(split, request, config, fit_patterns, metric, M, max_scores).run(tuple(regularizations))
 
 
-class _Chooser:
-    """The steps of a choice, and the best values so far."""
+def choose_weights(scan: WeightScan, request: EvidenceRequest) -> EvidenceConfig:
+    """Return the weights that do best of those that the request leaves open, by the tables of a scan: without a fit."""
+    return _Climber(scan, request).run_weights()
+
+
+def peers_take_hours(train: Interactions) -> bool:
+    """Return whether there are too many pairs of clients with a product in common to fit peers unasked."""
+    return float((train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
+
+
+class _Climber:
+    """Climbs the weights that a request leaves open, and holds the best ones so far."""
+
+    def __init__(self, scan: WeightScan, request: EvidenceRequest) -> None:
+        self.scan, self.request = scan, request
+        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
+        self.places: dict[str, int] = {}  # in WEIGHTS, where the next climb starts
+
+    def run_weights(self) -> EvidenceConfig:
+        self._climb_weights("links")
+        self._climb_all()
+        if self.scan.peers.mean > 0:
+            without = self._value(), self.evidence
+            self._climb_weights("peers", "links")
+            self._drop_peers(*without)
+        self._drop_popularity()
+        return self.evidence
+
+    def _value(self) -> float:
+        e = self.evidence
+        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+
+    def _with(self, changes: dict[str, Any]) -> EvidenceConfig:
+        return replace(self.evidence, **changes)
+
+    def _value_with(self, name: str, value: float) -> float:
+        e = self._with({name: value})
+        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+
+    def _climb_weights(self, *parts: str) -> None:
+        """Choose the weights of links or peers one after the other, on a scale where all parts have the same mean."""
+        for part in parts:
+            if getattr(self.request, part) == AUTO:
+                values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
+                _, best = climb(values, self.places.get(part), partial(self._value_with, part))
+                self.places[part] = values.index(best)
+                self.evidence = self._with({part: best})
+
+    def _climb_all(self) -> float:
+        """Climb the weights and popularity in turn until none gets better; return the metric."""
+        value, parts = self._value(), ("links", "peers") if self.evidence.peers else ("links",)
+        while True:
+            self._climb_weights(*parts)
+            if self.request.popularity == AUTO:
+                usual = POPULARITIES.index(0.0)
+                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"))
+                self.evidence = replace(self.evidence, popularity=best)
+            before, value = value, self._value()
+            if value <= before * (1 + MIN_GAIN / 10):
+                return value
+
+    def _drop_peers(self, value: float, without: EvidenceConfig) -> None:
+        """Go back to the weights without peers, and their value, where peers were not asked for and add too little."""
+        if self.request.peers == AUTO and self._climb_all() * (1 - MIN_GAIN) <= value:
+            self.evidence = without
+
+    def _drop_popularity(self) -> None:
+        """Leave popularity out where it was not asked for and adds too little."""
+        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
+            self.evidence = replace(self.evidence, popularity=0.0)
+
+
+class _Chooser(_Climber):
+    """The steps of a choice: parts are fitted in turn, and their weights climbed."""
 
     def __init__(
         self,
@@ -171,11 +232,9 @@ class _Chooser:
         M: int | None,
         max_scores: int,
     ) -> None:
-        self.train, self.request, self.config, self.fit_patterns = split.train, request, config, fit_patterns
+        self.train, self.config, self.fit_patterns = split.train, config, fit_patterns
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        self.scan = WeightScan(split, self.metric, self.M, config.threads, max_scores)
-        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
-        self.places: dict[str, int] = {}  # in WEIGHTS, where the next climb starts
+        super().__init__(WeightScan(split, self.metric, self.M, config.threads, max_scores), request)
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
@@ -187,10 +246,9 @@ class _Chooser:
         if len(regularizations) > 1:
             self._keep_best("patterns", regularizations, middle, self._try_regularization)
         self._climb_all()
-        if self.request.peers != 0 and not (self.request.peers == AUTO and self._peers_take_hours()):
+        if self.request.peers != 0 and not (self.request.peers == AUTO and peers_take_hours(self.train)):
             self._choose_peers()
-        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
-            self.evidence = replace(self.evidence, popularity=0.0)
+        self._drop_popularity()
         evidence, value = self.evidence, self._value()
         counts = self.n_fits, self.scan.n_weightings
         return Choice(evidence, self.config, self.metric, self.M, value, patterns_alone, *counts)
@@ -212,8 +270,7 @@ class _Chooser:
         without = self._value(), self.evidence
         penalties = PENALTIES if self.request.peer_regularization == AUTO else (self.evidence.peer_regularization,)
         self._keep_best("peers", penalties, USUAL_PEER_PENALTY, self._try_peers)
-        if self.request.peers == AUTO and self._climb_all() * (1 - MIN_GAIN) <= without[0]:
-            self.evidence = without[1]
+        self._drop_peers(*without)
 
     def _keep_best(self, part: str, values: Sequence[float], usual: float, use: Callable[[float], None]) -> float:
         """
@@ -260,46 +317,10 @@ class _Chooser:
         can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
         return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
 
-    def _peers_take_hours(self) -> bool:
-        return float((self.train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
-
     def _use_patterns(self, regularization: float) -> None:
         self.config = replace(self.config, regularization=regularization)
         self.n_fits += 1
         self.scan.use_patterns(*self.fit_patterns(self.train, self.config))
-
-    def _value(self) -> float:
-        e = self.evidence
-        return self.scan.value(1.0, e.links, e.peers, e.popularity)
-
-    def _with(self, changes: dict[str, Any]) -> EvidenceConfig:
-        return replace(self.evidence, **changes)
-
-    def _value_with(self, name: str, value: float) -> float:
-        e = self._with({name: value})
-        return self.scan.value(1.0, e.links, e.peers, e.popularity)
-
-    def _climb_weights(self, *parts: str) -> None:
-        """Choose the weights of links or peers one after the other, on a scale where all parts have the same mean."""
-        for part in parts:
-            if getattr(self.request, part) == AUTO:
-                values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
-                _, best = climb(values, self.places.get(part), partial(self._value_with, part))
-                self.places[part] = values.index(best)
-                self.evidence = self._with({part: best})
-
-    def _climb_all(self) -> float:
-        """Climb the weights and popularity in turn until none gets better; return the metric."""
-        value, parts = self._value(), ("links", "peers") if self.evidence.peers else ("links",)
-        while True:
-            self._climb_weights(*parts)
-            if self.request.popularity == AUTO:
-                usual = POPULARITIES.index(0.0)
-                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"))
-                self.evidence = replace(self.evidence, popularity=best)
-            before, value = value, self._value()
-            if value <= before * (1 + MIN_GAIN / 10):
-                return value
 
 
 def climb(values: Sequence[float], start: int | None, measure: Callable[[float], float]) -> tuple[float, float]:
@@ -308,8 +329,8 @@ def climb(values: Sequence[float], start: int | None, measure: Callable[[float],
 
     Without a start it is the best of every third value.
 
-    >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: -abs(value - 4))
-    (0.0, 4.0)
+    >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: 1 - abs(value - 4))
+    (1.0, 4.0)
     """
     measured: dict[int, float] = {}
 
@@ -326,120 +347,3 @@ def climb(values: Sequence[float], start: int | None, measure: Callable[[float],
         if at != begun:
             break
     return value_at(at), values[at]
-
-
-class WeightScan:
-    """Measures any weights of patterns, links and peers by their scores of clients with held-out purchases."""
-
-    def __init__(self, split: Split, metric: str, M: int, n_threads: int, max_scores: int = MAX_SCORES) -> None:
-        train, test = split
-        self.metric, self.M, self.n_weightings = metric, M, 0
-        self._train, self._n_threads = train, n_threads
-        users = np.flatnonzero((test.by_user.degrees > 0) & (train.by_user.degrees > 0))
-        most = max(MIN_CLIENTS, max_scores // train.n_items)
-        if len(users) > most:
-            users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
-        self.users, self._owned, self._held_out = users, train.by_user.take(users), test.by_user.take(users)
-        degrees = train.by_item.degrees
-        self._order = np.lexsort(
-            (np.arange(len(degrees)), -degrees)
-        )  # ties go to the more popular item, as in rankings
-        self._place = np.empty(len(degrees), dtype=np.int32)
-        self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
-        self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
-        nothing = Table(np.zeros((len(users), train.n_items), dtype=np.float32), 0.0)
-        self.patterns, self.links, self.peers = nothing, nothing, nothing
-
-    @property
-    def n_held_out(self) -> int:
-        """The number of held-out pairs of the sample."""
-        return len(self._held_out.indices)
-
-    def use_patterns(self, users: sp.csr_array, items: sp.csr_array) -> None:
-        """Score by these memberships."""
-        self.patterns = self._scores(users[self.users], items)
-
-    def use_links(self, links: sp.csr_array) -> None:
-        """Score by these links."""
-        self.links = self._scores(self._owned.matrix(self._train.n_items), links.T)
-
-    def use_peers(self, evidence: EvidenceConfig, config: FitConfig) -> None:
-        """Score by the peers of the sample, which are fitted for it alone."""
-        peers = fit_peers(self._train, replace(evidence, peers=1.0), config, self.users)
-        self.peers = self._scores(peers.T, self._train.by_item.matrix(self._train.n_users))
-
-    def weight_of(self, part: str, weight: float) -> float:
-        """Return the weight that gives a part so many times the mean score of the patterns, to two digits."""
-        mean, patterns = getattr(self, part).mean, self.patterns.mean
-        return float(f"{weight * patterns / mean:.2g}") if mean > 0 and patterns > 0 else weight
-
-    def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
-        """Return the metric of a ranking by these weights."""
-        self.n_weightings += 1
-        weights = np.array([patterns, links, peers], dtype=np.float32)
-        scale = (self._popularity**popularity).astype(np.float32)
-        out = np.empty((len(self.users), 2))
-        with RowPool(self._n_threads) as pool:
-            pool.run(
-                _measure_weights, self._owned, self.patterns.scores, self.links.scores, self.peers.scores, weights,
-                scale, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr,
-                self._held_out.indices, self.M, out,
-            )  # fmt: skip
-        recall, precision = out.mean(axis=0).tolist()
-        values = {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}
-        return float(values[self.metric])
-
-    def _scores(self, rows: Any, items: Any) -> Table:
-        """Return rows @ items.T as a dense table whose columns are the items by falling popularity."""
-        users, members = sp.csr_array(rows), sp.csr_array(items)[self._order].tocsc()
-        table = np.zeros((users.shape[0], members.shape[0]), dtype=np.float32)
-        ends = users.indptr.astype(np.int64)
-        with RowPool(self._n_threads) as pool:
-            pool.run(
-                _fill_scores, Adjacency(ends, users.indices.astype(np.int32)), ends, users.indices,
-                users.data.astype(np.float32), members.indptr.astype(np.int64), members.indices,
-                members.data.astype(np.float32), table,
-            )  # fmt: skip
-        return Table(table, float(table.mean(dtype=np.float64)))
-
-
-@njit(nogil=True, cache=True)
-def _fill_scores(row_ends, columns, strengths, member_ends, members, member_strengths, table, first, last):  # type: ignore[no-untyped-def]
-    for r in range(first, last):
-        row = table[r]
-        for a in range(row_ends[r], row_ends[r + 1]):
-            c, strength = columns[a], strengths[a]
-            for b in range(member_ends[c], member_ends[c + 1]):
-                row[members[b]] += strength * member_strengths[b]
-
-
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _measure_weights(  # type: ignore[no-untyped-def]
-    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, out, first, last
-):
-    """Recall@M and average precision@M of each row, ranked by the weighted sum of the tables."""
-    n_items = len(scale)
-    score = np.empty(n_items, np.float32)
-    best_scores, best_items = np.empty(min(M, n_items), np.float32), np.empty(min(M, n_items), np.int32)
-    for r in range(first, last):
-        by_patterns, by_links, by_peers = patterns[r], links[r], peers[r]
-        for i in range(n_items):
-            score[i] = scale[i] * (weights[0] * by_patterns[i] + weights[1] * by_links[i] + weights[2] * by_peers[i])
-        for a in range(owned_ends[r], owned_ends[r + 1]):
-            score[place[owned[a]]] = OWNED
-        size, worst = 0, OWNED
-        for i in range(n_items):
-            if score[i] > worst:  # of equal scores the earlier item, which is more popular, stays
-                size = offer(best_scores, best_items, size, score[i], i)
-                if size == len(best_items):
-                    worst = best_scores[0]
-        found = np.sort(best_items[:size])
-        found = found[np.argsort(-score[found], kind="mergesort")]
-        held_out = np.sort(place[test[test_ends[r] : test_ends[r + 1]]])
-        n, hits, precisions = len(held_out), 0, 0.0
-        for rank in range(size):
-            at = np.searchsorted(held_out, found[rank])
-            if at < n and held_out[at] == found[rank]:
-                hits += 1
-                precisions += hits / (rank + 1)
-        out[r, 0], out[r, 1] = hits / n, precisions / min(n, M)

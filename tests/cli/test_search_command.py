@@ -20,6 +20,7 @@ from ocular import plots
 from ocular.cli.search import heat_map_text
 from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError
+from ocular.evaluation.fold_evidence import Weights
 from ocular.evaluation.search import GridPoint, SearchResult, SearchRow
 from ocular.evaluation.trial import TrialRunner
 
@@ -43,14 +44,15 @@ def searched(sales: Path, *options: object) -> Done:
 
 def test_table_json_and_csv_agree(sales: Path, tmp_path: Path) -> None:
     results = tmp_path / "search.jsonl"
-    found = json.loads(searched(sales, "--results", results, "--format", "json").stdout)
+    patterns = "--links", 0, "--results", results
+    found = json.loads(searched(sales, *patterns, "--format", "json").stdout)
     assert found["best"]["n_coclusters"] == 4
     assert found["best"]["regularization"] == 0.5
     assert len(results.read_text().splitlines()) == 1 + 4 * 3
-    as_csv = list(csv.DictReader(io.StringIO(searched(sales, "--results", results, "--format", "csv").stdout)))
+    as_csv = list(csv.DictReader(io.StringIO(searched(sales, *patterns, "--format", "csv").stdout)))
     assert [float(row["recall@10"]) for row in as_csv] == [round(row["recall@10"], 4) for row in found["rows"]]
     assert [row["choice"] for row in as_csv] == ["", "", "best, interpretable", ""]
-    done = searched(sales, "--results", results)
+    done = searched(sales, *patterns)
     table, heat, chosen = done.stdout.split("\n\n", 2)
     assert [line.split()[0] for line in table.splitlines()[2:]] == ["2", "2", "4", "4"]
     assert "best, interpretable" in table.splitlines()[4]
@@ -61,6 +63,27 @@ def test_table_json_and_csv_agree(sales: Path, tmp_path: Path) -> None:
         "note: the best has the largest --coclusters that was tried, 4; try larger ones too",
         "note: the best has the smallest --regularization that was tried, 0.5; try smaller ones too",
     ]
+
+
+def test_links_and_peers_are_shown_where_they_are_measured(sales: Path, tmp_path: Path) -> None:
+    weights = ("links", "peers", "popularity", "link_regularization", "peer_regularization")
+    plain = searched(sales, "--links", 0)
+    assert not set(weights) & set(plain.stdout.split("\n")[0].split())
+    assert "\n\nrecall@10, co-clusters down" in plain.stdout
+    assert "peers" not in plain.stdout
+    results = "--coclusters", 1, "--results", tmp_path / "search.jsonl"  # which leaves something to links
+    found = json.loads(searched(sales, *results, "--format", "json").stdout)
+    assert set(weights) < set(found["best"])
+    shown = searched(sales, *results).stdout
+    assert "links" in shown.split("\n")[0].split()
+    assert "\n\nrecall@10 with links and peers, co-clusters down" in shown
+    best = found["best"]
+    assert f", links {best['links']:g}, peers {best['peers']:g}, popularity {best['popularity']:g}, link reg" in shown
+    searched(sales, *results, "--refit", tmp_path / "model")
+    model = ocular.load(tmp_path / "model")
+    assert {name: getattr(model.evidence_config_, name) for name in weights} == {n: best[n] for n in weights}
+    assert best["links"] > 0
+    assert model.links_.nnz > 0
 
 
 def test_where_to_stop_is_a_variant(sales: Path) -> None:
@@ -103,6 +126,12 @@ def test_plot_and_refit(sales: Path, tmp_path: Path) -> None:
         (("--metric", "auc"), "expected --metric to be one of recall, map, ndcg, precision, got 'auc'"),
         (("--strategy", "bayes"), "expected --strategy to be one of grid, random, halving, got 'bayes'"),
         (("--strategy", "random"), "expected --points with the strategy random, got None"),
+        (("--links", "0.5"), 'expected --links to be "auto" or 0, got 0.5'),
+        (("--links", "yes"), "expected --links to be \"auto\" or 0, got 'yes'"),
+        (
+            ("--links", 0, "--link-regularization", 30),
+            "expected no --link-regularization without links, got 30.0; add --links auto",
+        ),
         (("--folds", 0), "expected --folds to be a whole number of at least 1, got 0"),
         (("--at", 0), "expected --at to be a whole number of at least 1, got 0"),
         (("--jobs", 0), "expected --jobs to be a whole number of at least 1, got 0"),
@@ -205,5 +234,10 @@ def test_the_picture_has_a_panel_for_each_variant() -> None:
     tols = tuple(SearchRow(GridPoint(2, 1.0, tol=tol), 0.3, 0.1, 5, 1.0) for tol in (1e-4, 1e-3))
     figure = plots.plot_search(SearchResult("map", 5, 5, "grid", tols))
     assert [axes.get_title() for axes in figure.axes][:2] == ["OCuLaR, tol 0.0001", "OCuLaR, tol 0.001"]
+    assert figure.get_suptitle() == "map@5 of 2 settings"
+    weights = Weights(0.6, 0.0, 0.0, 100.0, 1000.0)
+    weighted = tuple(SearchRow(GridPoint(K, 1.0), 0.3, 0.1, 5, 1.0, weights) for K in (2, 4))
+    figure = plots.plot_search(SearchResult("recall", 50, 5, "grid", weighted))
+    assert figure.get_suptitle() == "recall@50 with links and peers, 2 settings"
     with pytest.raises(ConfigError, match="expected theme"):
         plots.plot_search(SearchResult("map", 5, 5, "grid", rows), theme="sepia")

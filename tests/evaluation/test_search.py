@@ -18,10 +18,13 @@ from support import start_python, wait_for
 from ocular import Interactions, OCuLaR
 from ocular.data.splits import k_fold, per_user_split, random_split
 from ocular.errors import ArtifactError, ConfigError, DataError
-from ocular.evaluation.metrics import measure
+from ocular.evaluation import fold_evidence, trial
+from ocular.evaluation.fold_evidence import Penalties, Weights
+from ocular.evaluation.metrics import PER_USER, measure
 from ocular.evaluation.search import Grid, GridPoint, SearchResult, SearchRow, recall_scorer, search
-from ocular.evaluation.trial import Trial, TrialRunner
+from ocular.evaluation.trial import SearchSettings, Trial, TrialRunner
 from ocular.synthetic import Planted
+from ocular.weight_scan import WeightScan
 
 GRID = Grid((2, 4), (0.5, 10, 300))
 FOLDS = 3
@@ -287,6 +290,16 @@ def test_the_choice_by_hand() -> None:
         (GRID, {"M": 0}, "expected M to be a whole number of at least 1, got 0"),
         (GRID, {"folds": 0}, "expected folds to be a whole number of at least 1, got 0"),
         (GRID, {"folds": 10**6}, "lower k"),
+        (GRID, {"links": 0.5}, 'expected links to be "auto" or 0, got 0.5$'),
+        (GRID, {"links": "yes"}, "expected links to be \"auto\" or 0, got 'yes'$"),
+        (GRID, {"links": None}, 'expected links to be "auto" or 0, got None$'),
+        (GRID, {"link_regularization": 30}, "expected no link_regularization without links, got 30; add links=auto$"),
+        (
+            GRID,
+            {"links": "auto", "link_regularization": -1},
+            "expected link_regularization to be a number from 0 to 1e\\+12, got -1",
+        ),
+        (GRID, {"links": "auto", "link_regularization": "much"}, "expected link_regularization .* got 'much'"),
         (GRID, {"random_state": -1}, "expected random_state to be a whole number of at least 0, got -1"),
         (GRID, {"n_jobs": 0}, "expected n_jobs to be a whole number of at least 1, got 0"),
         (GRID, {"strategy": "bayes"}, "expected strategy to be one of grid, random, halving, got 'bayes'"),
@@ -391,3 +404,159 @@ def test_single_values_make_a_grid(interactions: Interactions) -> None:
 def test_too_many_recommendations_are_noted_once(interactions: Interactions, caplog: pytest.LogCaptureFixture) -> None:
     search(interactions, Grid((2, 4), 10), M=30, folds=2)
     assert caplog.messages == ["30 recommendations of 40 products find nearly everything; try M=6"]
+
+
+# ------------------------------------------------------------------------------------------ links and peers
+
+
+@pytest.fixture(scope="module")
+def paired() -> Interactions:
+    """Who has product 2k has 2k + 1 in nine of ten cases: twenty pairs, which two co-clusters cannot tell apart."""
+    rng = np.random.default_rng(0)
+    first = rng.random((150, 20)) < 0.15
+    second = (first & (rng.random(first.shape) < 0.9)) | (rng.random(first.shape) < 0.02)
+    return Interactions.from_matrix(np.stack([first, second], axis=2).reshape(150, 40).astype(int))
+
+
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often patterns, links and peers were fitted in this process."""
+    counts = dict.fromkeys(("fit", "fit_product_links", "fit_peers"), 0)
+
+    def count(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            counts[name] += 1
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(OCuLaR, "fit")
+    count(fold_evidence, "fit_product_links")
+    count(fold_evidence, "fit_peers")
+    return counts
+
+
+def test_planted_links_are_found_and_the_best_parameters_are_the_best_model(paired: Interactions) -> None:
+    grid = Grid([2, 3], [1, 10])
+    plain = search(paired, grid, M=5, folds=1)
+    found = search(paired, grid, M=5, folds=1, links="auto")
+    train, test = random_split(paired, 0.25, 0)
+    for row in found.rows:
+        assert row.weights is not None
+        assert row.weights.links > 0
+        model = OCuLaR(**row.params, random_state=0).fit(train)
+        assert row.mean == pytest.approx(measure(model, train, test, 5).mean("recall", 5), abs=1e-12)
+    assert found.best.mean > plain.best.mean + 0.2
+    assert found.best_params_ == found.best.params
+    assert set(Weights._fields) < set(found.best_params_)
+    assert found.to_dict()["best"] == found.best_params_
+    assert found.to_frame()["links"].to_list() == [row.params["links"] for row in found.rows]
+
+
+def test_weights_cost_no_fit(paired: Interactions, fitted: dict[str, int]) -> None:
+    grid = Grid([2, 3], [1, 10])
+    given = {"link_regularization": 30, "peer_regularization": 100}
+    [row, *_] = search(paired, grid, M=5, folds=2, links="auto", **given).rows  # type: ignore[arg-type]
+    assert given.items() <= row.params.items()
+    assert fitted == {"fit": 4 * 2, "fit_product_links": 2, "fit_peers": 2}
+    fitted.update(dict.fromkeys(fitted, 0))
+    found = search(paired, grid, M=5, folds=2, links="auto")
+    assert (fitted["fit"], fitted["fit_peers"]) == (4 * 2, 2)
+    assert 2 + 2 <= fitted["fit_product_links"] <= 2 + 9  # the penalties that were tried on the first fold
+    assert len({(row.params["link_regularization"], row.params["peer_regularization"]) for row in found.rows}) == 1
+
+
+def test_without_links_nothing_of_a_search_has_changed(
+    paired: Interactions, tmp_path: Path, fitted: dict[str, int]
+) -> None:
+    results = tmp_path / "search.jsonl"
+    [row] = search(paired, Grid([2], [1]), M=5, folds=2, results=results).table()
+    assert fitted == {"fit": 2, "fit_product_links": 0, "fit_peers": 0}
+    assert list(row)[5:] == ["recall@5", "error", "folds", "seconds", "choice"]
+    header, *lines = map(json.loads, results.read_text().splitlines())
+    settings = ["metric", "M", "folds", "random_state", "warm_start", "ocular"]
+    assert list(header["settings"]) == settings
+    assert [list(line) for line in lines] == [["point", "fold", "value", "error", "seconds"]] * 2
+
+
+def test_scores_do_not_depend_on_what_was_fitted_before(
+    paired: Interactions, tmp_path: Path, fits: list[Trial]
+) -> None:
+    results, options = tmp_path / "search.jsonl", {"M": 5, "folds": 2, "links": "auto"}
+    grid = Grid([2, 3], [1, 10], relative=(False, True))
+    whole = search(paired, grid, **options)  # type: ignore[arg-type]
+    search(paired, Grid([3], [10], relative=True), results=results, **options)  # type: ignore[arg-type]
+    fits.clear()
+    resumed = search(paired, grid, results=results, **options)  # type: ignore[arg-type]
+    assert len(fits) == 14
+    assert table(resumed) == table(whole)
+    fits.clear()
+    assert search(paired, grid, results=results, **options).to_dict() == resumed.to_dict()  # type: ignore[arg-type]
+    assert fits == []
+    both = search(paired, grid, n_jobs=2, **options)  # type: ignore[arg-type]
+    assert table(both) == table(whole)
+
+
+def test_the_penalty_is_that_of_the_first_fold_wherever_a_process_begins(
+    paired: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "choose_penalties", lambda split, *_: Penalties(split.test.by_user.indices.sum(), 100.0))
+    tests = [float(test.by_user.indices.sum()) for _, test in k_fold(paired, 2, 0)]
+    assert tests[0] != tests[1]  # which fold was held out can be told by it
+    runner = TrialRunner(paired, SearchSettings("recall", 5, 2, 0, links="auto"))
+    weights = runner.run(Trial(GridPoint(2, 1.0), 1), None, None).weights
+    assert weights is not None
+    assert weights.link_regularization == tests[0]
+
+
+def test_lines_with_and_without_links_are_never_mixed(paired: Interactions, tmp_path: Path) -> None:
+    one, without, with_links = Grid([2], [1]), tmp_path / "without.jsonl", tmp_path / "with.jsonl"
+    options = {"M": 5, "folds": 2}
+    search(paired, one, results=without, **options)  # type: ignore[arg-type]
+    search(paired, one, results=with_links, links="auto", **options)  # type: ignore[arg-type]
+    with pytest.raises(ArtifactError, match=r"belongs to a search with links=0; delete it"):
+        search(paired, one, results=without, links="auto", **options)  # type: ignore[arg-type]
+    with pytest.raises(ArtifactError, match=r"belongs to a search with links='auto'; delete it"):
+        search(paired, one, results=with_links, **options)  # type: ignore[arg-type]
+    with pytest.raises(ArtifactError, match=r"belongs to a search with link_regularization=None; delete it"):
+        search(paired, one, results=with_links, links="auto", link_regularization=30, **options)  # type: ignore[arg-type]
+    with_links.write_text(with_links.read_text().replace('"peers"', '"pears"', 1))
+    with pytest.raises(ArtifactError, match=r"damaged in line 2"):
+        search(paired, one, results=with_links, links="auto", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metric", PER_USER)
+def test_weights_are_chosen_by_the_metric_of_the_search(paired: Interactions, metric: str) -> None:
+    split = random_split(paired, 0.25, 0)
+    scan = WeightScan(split, metric, 5, 1)
+    model = OCuLaR(2, 1, links=0.7, peers=0.3, popularity=-0.2, link_regularization=30, random_state=0).fit(split.train)
+    scan.use_patterns(model.user_factors_, model.item_factors_)
+    scan.use_links(model.links_)
+    scan.take_peers(model.peers_[:, scan.users])
+    scores = measure(model, *split, 5)
+    seen = np.isin(scores.users, scan.users)  # the others have nothing to score by
+    expected = scores.per_user[metric][seen, 0].mean()
+    assert scan.value(1.0, 0.7, 0.3, -0.2) == pytest.approx(expected, rel=1e-3)
+
+
+def test_too_few_pairs_to_choose_on_are_told(bought: np.ndarray, caplog: pytest.LogCaptureFixture) -> None:
+    few = Interactions.from_matrix(bought[:10])
+    assert few.nnz / 4 < 50
+    [row] = search(few, Grid([2], [1]), M=5, folds=4, links="auto").rows
+    assert row.weights == Weights(1.0, 0.0, 0.0, 100.0, 1000.0)
+    assert caplog.messages == ["fewer than 50 held-out pairs are too few to choose weights on; taking links=1, peers=0"]
+
+
+def test_a_row_has_the_medians_of_the_folds() -> None:
+    penalties = 30.0, 1000.0
+    chosen = (0.1, 0.0, -0.1), (0.62, 0.0, 0.0), (0.773, 0.4, 0.0)
+    of_folds = [Weights(*weights, *penalties) for weights in chosen]
+    assert Weights.typical(of_folds) == (0.62, 0.0, 0.0, *penalties)
+    assert Weights.typical(of_folds[1:]) == (0.7, 0.2, 0.0, *penalties)
+    row = SearchRow(GridPoint(2, 1.0), 0.4, 0.1, 5, 1.0, of_folds[0])
+    found = SearchResult("map", 20, 5, "grid", (row,))
+    assert found.measure == "map@20 with links and peers"
+    assert repr(found).endswith("n_coclusters=2, regularization=1, links=0.1, peers=0, popularity=-0.1)")
+    assert list(found.table()[0].items())[5:11] == [*of_folds[0]._asdict().items(), ("map@20", 0.4)]

@@ -63,6 +63,15 @@ def test_it_goes_on_from_what_one_machine_has_done(
     assert [row.mean for row in found.rows] == [row.mean for row in expected.rows[:3]]
 
 
+def test_weights_of_links_and_peers_are_the_same(spark: Any, sales: Interactions) -> None:
+    options: dict[str, Any] = {"folds": 2, "M": 10, "links": "auto"}
+    grid = Grid([4], [3.0, 30.0])
+    found, expected = search(sales, grid, spark, **options), search_locally(sales, grid, **options)
+    assert scores(found) == scores(expected)
+    assert [row.weights for row in found.rows] == [row.weights for row in expected.rows]
+    assert found.best.weights is not None
+
+
 def test_warm_starts_are_refused(spark: Any, sales: Interactions) -> None:
     with pytest.raises(ConfigError, match="expected no warm starts on Spark"):
         search(sales, GRID, spark, warm_start=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.fit import fit_and_report, save_and_calibrate
-from ocular.cli.parameters import parameter_option
+from ocular.cli.parameters import AUTO, parameter_option
 from ocular.cli.present import Interrupted, format_option, render
 from ocular.cli.reading import interactions_options, numbers, read_interactions, spark_option, spark_session
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SHADES = "░▒▓█"
 MAX_NUMBERED = 12  # values of λ in a heat map with numbers; more would not fit on a line
 LIMITS = (("n_coclusters", 1), ("regularization", 0.0))  # there are no smaller values
+WEIGHTS = ("links", "peers", "popularity", "link_regularization", "peer_regularization")
 PATH = click.Path(path_type=Path)
 
 
@@ -31,6 +32,11 @@ PATH = click.Path(path_type=Path)
 @click.option("--relative", is_flag=True, help="Try R-OCuLaR too.")
 @click.option("--bias", is_flag=True, help="Try biases too.")
 @parameter_option("--tol", metavar="T,…", help="Tolerances to try; a larger one stops earlier.")
+@click.option(
+    "--links", default=AUTO, show_default=True, metavar="auto|0", help="Measure with links and peers, or without."
+)
+@click.option("--link-regularization", type=float, metavar="μ", help="Penalty of links.  [default: chosen]")
+@click.option("--peer-regularization", type=float, metavar="ν", help="Penalty of peers.  [default: chosen]")
 @click.option("--folds", default=5, show_default=True, help="Parts to hold out in turn; 1 holds out a quarter once.")
 @click.option("--metric", default="recall", show_default=True, help="Metric: recall, map, ndcg or precision.")
 @click.option("--at", default=50, show_default=True, metavar="M", help="Recommendations per client.")
@@ -57,6 +63,9 @@ def search(
     ocular search purchases.parquet --client company --product sku --spark spark://host:7077 --results search.jsonl
 
     The best is the highest mean; the interpretable one has the fewest co-clusters within one standard error of it.
+
+    Points are measured with links and peers. Their weights are chosen for every point on the same held-out purchases,
+    without another fit. --links 0 measures patterns alone, the model of the paper.
 
     \b
     grid     all combinations on all folds
@@ -101,6 +110,9 @@ def search(
         "random_state": options["seed"],
         "results": results,
         "warm_start": options["warm_start"],
+        "links": weight_of_links(options["links"]),
+        "link_regularization": options["link_regularization"],
+        "peer_regularization": options["peer_regularization"],
         "progress": True,
     }
     try:
@@ -130,16 +142,22 @@ def search(
         click.echo(f"heat map in {plot}", err=True)
     if refit is not None:
         with redirect_stdout(sys.stderr):  # stdout is for the table
-            refit_best(result.best.point, interactions, options["seed"], refit, devices[0] if devices else "cpu")
+            refit_best(result.best_params_, interactions, options["seed"], refit, devices[0] if devices else "cpu")
 
 
-def refit_best(point: GridPoint, interactions: Any, seed: int, folder: Path, device: str) -> None:
-    """Fit a grid point to all purchases, calibrate and save the model."""
-    from dataclasses import asdict
+def weight_of_links(text: str) -> float | str:
+    """Return the number that was given, or the text for the search to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
+
+def refit_best(params: dict[str, Any], interactions: Any, seed: int, folder: Path, device: str) -> None:
+    """Fit the best parameters to all purchases, calibrate and save the model."""
     from ocular.model import OCuLaR
 
-    model = OCuLaR(**asdict(point), random_state=seed, device=device)
+    model = OCuLaR(**params, random_state=seed, device=device)
     fit_and_report(lambda: model.fit(interactions))
     save_and_calibrate(model, folder)
     click.echo(f"saved to {folder}")
@@ -152,15 +170,18 @@ def rounded(row: dict[str, Any], result: SearchResult, form: str) -> dict[str, A
     if form == "table":
         row |= {name: "yes" if row[name] else None for name in ("relative", "bias")}
         row["tol"] = f"{row['tol']:g}" if several_tols(result) else None
+        row |= {name: f"{row[name]:g}" for name in WEIGHTS if name in row}
     return row
 
 
 def describe(row: SearchRow, result: SearchResult) -> str:
     """Return a row in words."""
     point = row.point
+    named = {} if row.weights is None else row.weights._asdict()
+    weights = "".join(f", {name.replace('_', ' ')} {value:g}" for name, value in named.items())
     return (
         f"{point.n_coclusters} co-clusters, λ={point.regularization:g}{variant(point, result, ', ')}: "
-        f"{result.metric}@{result.M} {row.mean:.4f} ± {row.error:.4f}"
+        f"{result.metric}@{result.M} {row.mean:.4f} ± {row.error:.4f}{weights}"
     )
 
 
@@ -200,7 +221,7 @@ def heat_map_text(result: SearchResult) -> str:
         numbered = len(lambdas) <= MAX_NUMBERED
         width = max(8, *(len(f"{value:g}") + 1 for value in lambdas)) if numbered else 3
         name = variant(next(iter(points.values())), result)
-        lines = [f"{name}{': ' * bool(name)}{result.metric}@{result.M}, co-clusters down, regularization across"]
+        lines = [f"{name}{': ' * bool(name)}{result.measure}, co-clusters down, regularization across"]
         if numbered:
             lines.append("      " + "".join(f"{value:g} ".rjust(width) for value in lambdas).rstrip())
         else:

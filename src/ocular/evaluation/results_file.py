@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ocular.errors import ArtifactError
+from ocular.evaluation.fold_evidence import Weights
 from ocular.evaluation.trial import GridPoint, Trial, TrialScore
 from ocular.storage import check_writable, write_file
 
@@ -45,14 +46,16 @@ class ResultsFile:
             os.truncate(path, len(whole_lines))
 
     def _read(self, content: bytes, header: dict[str, Any]) -> None:
-        path, number = self._path, 1
+        path, number, has_weights = self._path, 1, "links" in header["settings"]
         try:
             first_line, *lines = content.decode().splitlines()
             _check_header(path, json.loads(first_line), header)
             for number, text in enumerate(lines, 2):  # noqa: B007  the error names it
                 line = json.loads(text)
                 trial = Trial(GridPoint(**line["point"]), int(line["fold"]))
-                self._scores[trial] = TrialScore(*(float(line[name]) for name in TrialScore._fields))
+                value, error, seconds = (float(line[name]) for name in ("value", "error", "seconds"))
+                weights = Weights(*(float(line[name]) for name in Weights._fields)) if has_weights else None
+                self._scores[trial] = TrialScore(value, error, seconds, weights)
         except (ValueError, KeyError, TypeError) as error:
             what = "not a results file of a search" if number == 1 else f"damaged in line {number}"
             raise ArtifactError(f"{path} is {what}; choose another file") from error
@@ -71,7 +74,10 @@ class ResultsFile:
         self._scores[trial] = score
         if self._path is None:
             return
-        line = json.dumps({"point": asdict(trial.point), "fold": trial.fold, **score._asdict()})
+        measured = score._asdict()
+        weights = measured.pop("weights")
+        measured |= {} if weights is None else weights._asdict()
+        line = json.dumps({"point": asdict(trial.point), "fold": trial.fold, **measured})
         try:
             with self._path.open("ab") as file:
                 file.write(f"{line}\n".encode())
@@ -86,7 +92,7 @@ def _check_header(path: Path | None, header: dict[str, Any], expected: dict[str,
         raise ValueError(header["format"])
     if header["data"] != expected["data"]:
         raise ArtifactError(f"{path} belongs to other purchases; delete it or choose another file")
-    was, now = header["settings"], expected["settings"]
+    was, now = ({"links": 0} | settings for settings in (header["settings"], expected["settings"]))
     different = [name for name in now | was if was.get(name) != now.get(name)]
     if different:
         settings = ", ".join("another grid" if name == "points" else f"{name}={was.get(name)!r}" for name in different)

@@ -5,6 +5,10 @@ Trials run in processes of one thread each, and the table is the same for any nu
 (a grid point on a fold) is a line of the results file, so that a killed search goes on where it was; a larger grid
 reuses the lines that are there.
 
+With links="auto" every point is measured with links and peers, whose weights are chosen without another fit: they are
+fitted once per fold and process, with penalties that are chosen on the first fold without patterns. So scores are the
+same in whatever order points are fitted.
+
 Warm starts fit the λ of one K and fold from the largest down, each from the memberships before. They save half of the
 sweeps, but the scores are then not those of a fit from scratch: far below them after a λ that is much too large, above
 them at small ones. They are for a first look, and off by default.
@@ -12,13 +16,14 @@ them at small ones. They are for a first look, and off by default.
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, product
 from math import ceil, sqrt
@@ -31,7 +36,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ocular.data.matrices import as_interactions
-from ocular.errors import ClusterError, ConfigError, FitError, OcularError, Parameter
+from ocular.errors import ClusterError, ConfigError, FitError, OcularError, Parameter, Phrased
+from ocular.evaluation.fold_evidence import Weights
 from ocular.evaluation.metrics import note_large_cutoff
 from ocular.evaluation.results_file import ResultsFile
 from ocular.evaluation.scorer import recall_scorer
@@ -47,6 +53,7 @@ from ocular.evaluation.trial import (
 )
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
+from ocular.tuning import FIXED, MIN_HELD_OUT
 from ocular.validation import as_list, check_choice, check_whole
 from ocular.version import __version__
 
@@ -55,6 +62,7 @@ __all__ = ["Grid", "GridPoint", "SearchResult", "SearchRow", "recall_scorer", "s
 STRATEGIES = ("grid", "random", "halving")
 Submit = Callable[[Trial, Path | None, Path | None], Future[TrialScore]]
 Workers = Callable[[TrialRunner, Sequence[str], Path], AbstractContextManager[Submit]]
+_log = logging.getLogger("ocular")
 KEEP_ONE_IN = 3  # grid points that go on to the next round of a halving
 
 
@@ -109,6 +117,9 @@ def search(
     devices: Sequence[str] | None = None,
     results: str | os.PathLike[str] | None = None,
     warm_start: bool = False,
+    links: float | str = 0.0,
+    link_regularization: float | str | None = None,
+    peer_regularization: float | str | None = None,
     progress: bool = False,
     workers: Workers | None = None,
 ) -> SearchResult:
@@ -137,13 +148,22 @@ def search(
         File that keeps finished trials: the same search goes on from it.
     warm_start : bool
         Start each λ from the next larger one: faster, less exact.
+    links : {0, "auto"}
+        0 measures patterns alone, as in the paper. "auto" measures every point with links and peers, at no extra fit of
+        patterns: the weights of links and peers and the popularity are those that do best on the held-out pairs of the
+        fold (of a sample of clients where there are many), and the score is that of all its clients. A row has their
+        medians over the folds, and so has `best_params_`. The search itself is a little optimistic, as any choice on
+        held-out pairs.
+    link_regularization, peer_regularization : float, optional
+        The penalties of links and of peers. None chooses one for all points, by the part alone on the first fold.
     workers : callable, optional
         Runs the trials elsewhere, such as on Spark.
 
     A point that cannot be fitted raises FitError at the end, when all others are measured.
     """
     grid = Grid.of(grid)
-    settings = SearchSettings(metric, M, folds, random_state, warm_start)
+    penalties = link_regularization, peer_regularization
+    settings = SearchSettings(metric, M, folds, random_state, warm_start, links, *penalties)
     points = _select_points(grid.points(), strategy, n_points, random_state)
     if strategy == "halving" and folds < 2:
         raise ConfigError(f"expected at least 2 folds to halve by, got {folds}; use 5")
@@ -154,7 +174,10 @@ def search(
     devices = ["cpu"] * n_jobs if devices is None else [find_device(device) for device in devices]
     note_large_cutoff(settings.M, interactions.n_items)
     runner = TrialRunner(interactions, settings, devices[0])
-    depends_on = asdict(settings) | {"ocular": __version__}  # everything that a score depends on
+    if settings.has_links and not runner.evidence.can_choose:
+        few = f"fewer than {MIN_HELD_OUT} held-out pairs are too few to choose weights on; taking "
+        _log.warning(Phrased(few, Parameter("links", f"{FIXED.links:g}"), ", ", Parameter("peers", f"{FIXED.peers:g}")))
+    depends_on = settings.to_dict() | {"ocular": __version__}  # everything that a score depends on
     if warm_start:  # and then on the points before it
         depends_on |= {"strategy": strategy, "points": [list(point.order()) for point in points]}
     results = None if results is None else Path(results)
@@ -300,4 +323,6 @@ def _run_now(run: Callable[[], TrialScore]) -> Future[TrialScore]:
 def _row(point: GridPoint, scores: list[TrialScore]) -> SearchRow:
     values = [score.value for score in scores]
     error = stdev(values) / sqrt(len(values)) if len(values) > 1 else scores[0].error
-    return SearchRow(point, fmean(values), error, len(values), sum(score.seconds for score in scores))
+    of_folds = [score.weights for score in scores if score.weights is not None]
+    weights = Weights.typical(of_folds) if of_folds else None
+    return SearchRow(point, fmean(values), error, len(values), sum(score.seconds for score in scores), weights)

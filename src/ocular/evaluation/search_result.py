@@ -8,19 +8,40 @@ from typing import Any
 
 import polars as pl
 
+from ocular.evaluation.fold_evidence import Weights
 from ocular.evaluation.trial import GridPoint
 from ocular.explain.notebook import html_table
 
 
+def measure_name(metric: str, M: int, *, with_links: bool) -> str:
+    """
+    Return the name of what a search measures.
+
+    >>> measure_name("recall", 50, with_links=True)
+    'recall@50 with links and peers'
+    """
+    return f"{metric}@{M}{' with links and peers' * with_links}"
+
+
 @dataclass(frozen=True)
 class SearchRow:
-    """A grid point with its mean over the folds, the standard error of that mean, and the time all of it took."""
+    """
+    A grid point with its mean over the folds, the standard error of that mean, and the time all of it took.
+
+    In a search with links, every fold was measured with the weights that did best on it; `weights` are their medians.
+    """
 
     point: GridPoint
     mean: float
     error: float
     folds: int
     seconds: float
+    weights: Weights | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The point, and its weights where there are any, as parameters of OCuLaR."""
+        return asdict(self.point) | ({} if self.weights is None else self.weights._asdict())
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +69,12 @@ class SearchResult:
     @property
     def best_params_(self) -> dict[str, Any]:
         """The best grid point as parameters: `OCuLaR(**result.best_params_)`."""
-        return asdict(self.best.point)
+        return self.best.params
+
+    @property
+    def measure(self) -> str:
+        """What was measured, in words: recall@50, or recall@50 with links and peers."""
+        return measure_name(self.metric, self.M, with_links=any(row.weights is not None for row in self.rows))
 
     @property
     def _complete(self) -> list[SearchRow]:
@@ -60,7 +86,7 @@ class SearchResult:
         if self.best == self.interpretable:
             choices = {self.best.point: "best, interpretable"}
         return [
-            asdict(row.point)
+            row.params
             | {f"{self.metric}@{self.M}": row.mean, "error": row.error, "folds": row.folds, "seconds": row.seconds}
             | {"choice": choices.get(row.point)}
             for row in self.rows
@@ -78,16 +104,17 @@ class SearchResult:
             "M": self.M,
             "folds": self.folds,
             "strategy": self.strategy,
-            "best": asdict(self.best.point),
-            "interpretable": asdict(self.interpretable.point),
+            "best": self.best.params,
+            "interpretable": self.interpretable.params,
             "rows": self.table(),
         }
 
     def __repr__(self) -> str:
         best = self.best
+        shown = ("n_coclusters", "regularization", "links", "peers", "popularity")
+        parameters = ", ".join(f"{name}={value:g}" for name, value in best.params.items() if name in shown)
         return (
-            f"SearchResult({len(self.rows)} grid points; best {self.metric}@{self.M} {best.mean:.4f} with "
-            f"n_coclusters={best.point.n_coclusters}, regularization={best.point.regularization:g})"
+            f"SearchResult({len(self.rows)} grid points; best {self.metric}@{self.M} {best.mean:.4f} with {parameters})"
         )
 
     def _repr_html_(self) -> str:

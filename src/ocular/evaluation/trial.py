@@ -22,13 +22,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.splits import Split, k_fold, random_split
-from ocular.errors import FitError
+from ocular.errors import ConfigError, FitError, Parameter
+from ocular.evaluation.fold_evidence import FoldEvidence, Penalties, Weights, choose_penalties
 from ocular.evaluation.metrics import PER_USER, measure
+from ocular.evidence import EvidenceConfig
 from ocular.model import OCuLaR
 from ocular.solver.config import FitConfig
 from ocular.storage import write_file
+from ocular.tuning import AUTO
 from ocular.validation import check_choice, check_whole
 
+PENALTIES = ("link_regularization", "peer_regularization")
 TEST_SHARE = 0.25  # held out where there is a single split instead of folds
 
 
@@ -70,11 +74,35 @@ class SearchSettings:
     folds: int
     random_state: int
     warm_start: bool = False
+    links: float | str = 0.0  # or AUTO
+    link_regularization: float | str | None = None  # None and AUTO: chosen
+    peer_regularization: float | str | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.metric, "metric", PER_USER)
         for name, low in (("M", 1), ("folds", 1), ("random_state", 0)):
             object.__setattr__(self, name, check_whole(getattr(self, name), name, low))
+        if isinstance(self.links, bool) or self.links not in (AUTO, 0):
+            raise ConfigError("expected ", Parameter("links"), f' to be "auto" or 0, got {self.links!r}')
+        for name in PENALTIES:
+            penalty = getattr(self, name)
+            if penalty is not None and not self.has_links:
+                add = " without links, got ", penalty, "; add ", Parameter("links", AUTO)
+                raise ConfigError("expected no ", Parameter(name), *add)
+            chosen = penalty in (None, AUTO)
+            object.__setattr__(self, name, None if chosen else getattr(EvidenceConfig(**{name: penalty}), name))
+
+    @property
+    def has_links(self) -> bool:
+        """Whether points are measured with links and peers."""
+        return self.links == AUTO
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what scores depend on for JSON; without links there is no word of them, as in files of old."""
+        values = asdict(self)
+        if not self.has_links:
+            del values["links"]
+        return {name: value for name, value in values.items() if name not in PENALTIES or value is not None}
 
 
 class Trial(NamedTuple):
@@ -95,10 +123,11 @@ class TrialScore(NamedTuple):
     value: float
     error: float
     seconds: float
+    weights: Weights | None = None  # of links and peers, in a search with them
 
 
 class TrialRunner:
-    """Runs trials on one set of purchases; the split of the latest fold stays in memory."""
+    """Runs trials on one set of purchases; the split, the links and the peers of the latest fold stay in memory."""
 
     def __init__(self, interactions: Interactions, settings: SearchSettings, device: str = "cpu") -> None:
         n_users, n_items = interactions.shape
@@ -106,6 +135,8 @@ class TrialRunner:
         self.interactions = Interactions(interactions.by_user, n_items, np.arange(n_users), np.arange(n_items))
         self.settings, self._device = settings, device
         self._fold, self._split = 0, self._make_split(0)  # refuses what cannot be split
+        self._evidence: FoldEvidence | None = None
+        self._penalties: dict[bool, Penalties] = {}
 
     def save(self, path: Path) -> Path:
         """Write the purchases to a file for `open`."""
@@ -124,12 +155,15 @@ class TrialRunner:
         """
         Fit from the memberships in the file `start`, or as OCuLaR does without one, and measure.
 
+        In a search with links the point is measured with those weights of links, peers and popularity that do best on
+        the same held-out purchases. Their choice is a matter of scores alone: links and peers are those of the fold.
+
         The fitted memberships are written to `keep` where it is given. Warm starts begin with "overlap": the several
         starts that "auto" tries would take longer than all λ together.
         """
         begun = time.perf_counter()
         if trial.fold != self._fold:
-            self._fold, self._split = trial.fold, self._make_split(trial.fold)
+            self._fold, self._split, self._evidence = trial.fold, self._make_split(trial.fold), None
         train, test = self._split
         init: Any = "overlap" if self.settings.warm_start else "auto"
         if start is not None:
@@ -150,9 +184,28 @@ class TrialRunner:
             users, items = model.user_factors_.toarray(), model.item_factors_.toarray()
             write_file(keep, partial(np.savez, users=users, items=items))
         M, metric = self.settings.M, self.settings.metric
+        weights = self.evidence.add_to(model, self._penalties_of(model.config_)) if self.settings.has_links else None
         values = measure(model, train, test, M, n_threads=1).per_user[metric][:, 0]
         standard_error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-        return TrialScore(float(values.mean()), standard_error, time.perf_counter() - begun)
+        return TrialScore(float(values.mean()), standard_error, time.perf_counter() - begun, weights)
+
+    @property
+    def evidence(self) -> FoldEvidence:
+        """The links and peers of the latest fold."""
+        if self._evidence is None:
+            self._evidence = FoldEvidence(self._split, self.settings.metric, self.settings.M, n_threads=1)
+        return self._evidence
+
+    def _penalties_of(self, config: FitConfig) -> Penalties:
+        """Return those given, or those of the first fold for all, so that the weights of folds can be compared."""
+        if config.relative not in self._penalties:
+            first = self._split if self._fold == 0 else self._make_split(0)
+            given: dict[str, Any] = dict(
+                zip(("links", "peers"), map(asdict(self.settings).get, PENALTIES), strict=True)
+            )
+            found = choose_penalties(first, self.settings.metric, self.settings.M, config, given)
+            self._penalties[config.relative] = found
+        return self._penalties[config.relative]
 
     def _make_split(self, fold: int) -> Split:
         folds, random_state = self.settings.folds, self.settings.random_state

@@ -165,7 +165,8 @@ def plot_search(result: SearchResult, *, theme: str = "light") -> Figure:
         axes.set_title(name, fontsize=10, color=colors.ink)
     panels[0].set_ylabel("co-clusters K", color=colors.ink, fontsize=10)
     style_colorbar(figure.colorbar(image, ax=list(panels), pad=0.02), metric, colors)
-    title = f"{metric} of {len(result.rows):,} settings"
+    between = " of" if result.measure == metric else ","
+    title = f"{result.measure}{between} {len(result.rows):,} settings"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=colors.ink)
     handles = [Patch(fill=False, ec=colors.accent, ls=line, lw=2, label=name) for _, line, name in chosen[::-1]]
     if with_numbers and any(row.folds < result.best.folds for row in result.rows):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from ocular.evaluation.search_result import measure_name
+
 SHADES = 9
 
 
@@ -47,7 +49,7 @@ def read_search(folder: Path, fingerprint: str) -> HeatMap | None:
             given = json.loads(point)
             place = int(given["n_coclusters"]), float(given["regularization"])
             best[place] = max(best.get(place, 0.0), fmean(values))
-        metric = f"{settings['metric']}@{settings['M']}"
+        metric = measure_name(settings["metric"], settings["M"], with_links="links" in settings)
         return _heat_map(metric, best, header["data"] == fingerprint) if best else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

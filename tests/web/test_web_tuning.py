@@ -17,7 +17,7 @@ def test_a_search_is_shown_as_it_was_measured(tmp_path: Path) -> None:
     found = search(history, grid, M=5, folds=2, n_jobs=1, results=tmp_path / "search.jsonl")
     shown = read_search(tmp_path, history.fingerprint())
     assert shown is not None
-    assert shown.same_data
+    assert (shown.same_data, shown.metric) == (True, "recall@5")
     assert (list(shown.rows), shown.regularizations) == ([2, 4], [1.0, 30.0])
     for row in found.rows:
         value = shown.at(row.point.n_coclusters, row.point.regularization)
@@ -28,6 +28,15 @@ def test_a_search_is_shown_as_it_was_measured(tmp_path: Path) -> None:
     other = read_search(tmp_path, "another history")
     assert other is not None
     assert not other.same_data
+
+
+def test_a_search_with_links_says_so(tmp_path: Path) -> None:
+    history = b2b(60, 30).interactions
+    found = search(history, Grid(2, 30.0), M=5, folds=2, links="auto", results=tmp_path / "search.jsonl")
+    shown = read_search(tmp_path, history.fingerprint())
+    assert shown is not None
+    assert shown.metric == "recall@5 with links and peers"
+    assert shown.at(2, 30.0) == pytest.approx(found.best.mean)
 
 
 @pytest.mark.parametrize("content", [None, "", "{", '{"format": "ocular-search"}\n'])
