@@ -23,6 +23,7 @@ import ocular
 from ocular import Interactions, OCuLaR
 from ocular.artifact import read_manifest
 from ocular.errors import ArtifactError
+from ocular.evidence import EvidenceConfig
 
 FILES = ["arrays.npz", "clients.parquet", "manifest.json", "products.parquet"]
 NAMES = ["Müller & Söhne", "東京商事", 'O\'Brien "Ltd"', "a,b\tc", "🚲 Räder", ""]
@@ -104,7 +105,8 @@ def test_what_was_learned_comes_back(tmp_path: Path, changes: dict[str, Any]) ->
     for name in ("user_factors_", "item_factors_", "user_bias_", "item_bias_"):
         assert getattr(loaded, name).dtype == getattr(model, name).dtype
         assert getattr(loaded, name).shape == getattr(model, name).shape
-    assert loaded.get_params() == model.get_params()
+    chosen = {name: getattr(model.evidence_config_, name) for name in EvidenceConfig.__dataclass_fields__}
+    assert loaded.get_params() == model.get_params() | chosen  # what was None is what it stood for
     assert_same_answers(loaded, model)
 
 

@@ -184,7 +184,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     interactions_ : Interactions
         What was fitted, with names and amounts.
     tuning_ : Choice or None
-        How well the parameters that were "auto" did on held-out positives.
+        How well the parameters that were "auto" did on held-out positives; None where nothing was, or after loading.
     excluded_items_ : bool array, (n_items,)
         Items that are never recommended, by `only` and `without` of the fit.
     pattern_labels_ : dict
@@ -943,5 +943,6 @@ def load(path: str | os.PathLike[str]) -> OCuLaR:
     model.objective_, model.n_iter_ = model.history_[-1], len(model.history_)
     model.excluded_items_, model.calibration_ = saved.excluded_items, calibration
     model.evidence_config_, model.links_, model.peers_ = saved.evidence, saved.links, saved.peers
+    model.tuning_ = None
     model.pattern_labels_ = dict(saved.pattern_labels)
     return model

@@ -153,7 +153,7 @@ def test_too_little_for_a_calibration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--models", "ocular,svd"), "expected --models to be one of ocular, r-ocular, user-knn"),
+        (("--models", "ocular,svd"), "expected --models to be one of ocular, r-ocular, evidence, user-knn"),
         (("--coclusters", "10,many"), "expected --coclusters as whole numbers such as 20,50,100, got '10,many'"),
         (("--coclusters", "0"), "--coclusters"),
         (("--tol", ""), "expected --tol as numbers such as 1e-4,1e-3, got ''"),

@@ -17,7 +17,8 @@ import ocular
 from ocular.explain.calibration import Calibration
 
 COLUMNS = ("--client", "client", "--product", "product")
-OPTIONS = ("--price", "price", "--currency", "€", "--client-attribute", "industry", "--coclusters", 6)
+OPTIONS = ("--price", "price", "--currency", "€", "--client-attribute", "industry", "--coclusters", 6,
+           "--links", 0)  # fmt: skip
 
 
 def shown(*arguments: object) -> str:
@@ -243,7 +244,7 @@ def test_html_of_one_cocluster_is_no_plain_table(place: Path, model: ocular.OCuL
         (("coclusters", "MODEL", "--number", -1), "no co-cluster -1"),
         (
             ("evaluate", "SOURCE", *COLUMNS, "--models", "ocular,als"),
-            "expected --models to be one of ocular, r-ocular, user-knn",
+            "expected --models to be one of ocular, r-ocular, evidence, user-knn",
         ),
         (("evaluate", "NOWHERE.csv", *COLUMNS), "NOWHERE.csv"),
         (("evaluate", "SOURCE", "--client", "clnt", "--product", "product"), "no column named 'clnt'"),

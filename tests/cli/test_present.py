@@ -54,8 +54,6 @@ def test_the_help_shows_the_defaults_of_the_estimator() -> None:
     signature = inspect.signature(ocular.OCuLaR).parameters
     shown = " ".join(run("fit", "--help").stdout.split())
     for option, parameter in (
-        ("--coclusters K", "n_coclusters"),
-        ("--regularization λ", "regularization"),
         ("--max-iter N", "max_iter"),
         ("--tol T", "tol"),
     ):
@@ -68,13 +66,34 @@ def test_the_help_shows_the_defaults_of_the_estimator() -> None:
     assert set(FIT_PARAMETERS.values()) <= set(signature)
 
 
-def test_a_fit_without_options_is_the_estimator_with_its_defaults(tmp_path: Path) -> None:
-    (tmp_path / "sales.csv").write_text("c,p\na,x\na,y\nb,x\nb,y\nc,z\n")
+def test_the_help_shows_what_the_command_chooses() -> None:
+    shown = " ".join(run("fit", "--help").stdout.split())
+    for option in ("--coclusters K", "--regularization λ", "--links α", "--peers β", "--link-regularization μ"):
+        assert re.search(rf"{option} [^\[]*\[default: auto\]", shown), option
+
+
+def test_a_fit_without_options_chooses_what_the_data_tell(tmp_path: Path) -> None:
+    pairs = [f"c{u},p{i}" for u in range(90) for i in range(30) if (u + i) % 3 == 0]
+    (tmp_path / "sales.csv").write_text("\n".join(["c,p", *pairs]) + "\n")
     source = (tmp_path / "sales.csv", "--client", "c", "--product", "p")
-    assert run("fit", *source, "--no-calibration", "-o", tmp_path / "m").returncode == 0
+    done = run("fit", *source, "--no-calibration", "-o", tmp_path / "m")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"chosen: 11 co-clusters, λ [\d.]+, links [\d.]+, peers [\d.]+, popularity -?[\d.]+", done.stdout)
+    assert "choosing parameters on a held-out tenth of the purchases" in done.stderr
     model, plain = ocular.load(tmp_path / "m"), ocular.OCuLaR()
-    for name in ("n_coclusters", "regularization", "tol", "max_iter", "relative", "bias"):
+    assert model.n_coclusters == 11
+    for name in ("tol", "max_iter", "relative", "bias"):
         assert getattr(model, name) == getattr(plain, name)
+
+
+def test_a_fit_without_links_and_peers_is_the_model_of_the_paper(sales: Path) -> None:
+    done = run("fit", sales, *COLUMNS, "--links", 0, "--peers", 0, "--no-calibration", "-o", sales.parent / "m")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    model = ocular.load(sales.parent / "m")
+    plain = ocular.OCuLaR(2, 0.1, random_state=0).fit(model.interactions_)
+    assert model.evidence_config_.is_patterns_only
+    assert model.user_factors_.data.tobytes() == plain.user_factors_.data.tobytes()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["evaluate", "--help"], ["search", "--help"]])
@@ -101,12 +120,13 @@ def sales(tmp_path: Path) -> Path:
 
 
 COLUMNS = ("--client", "client", "--product", "product", "--coclusters", 2, "--regularization", 0.1)
+PAPER = ("--links", 0)
 
 
 def test_ctrl_c_while_calibrating_keeps_the_model(sales: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "calibrate", stop)
     folder = sales.parent / "model"
-    done = run("fit", sales, *COLUMNS, "-o", folder)
+    done = run("fit", sales, *COLUMNS, *PAPER, "-o", folder)
     assert done.returncode == 130
     assert done.stderr == f"Interrupted: the model is saved to {folder}, calibration skipped\n"
     assert ocular.load(folder).calibration_ is None

@@ -21,12 +21,11 @@ from ocular.tuning import (
     USUAL_PEER_PENALTY,
     USUAL_PENALTY,
     EvidenceRequest,
-    Table,
     choose_weights,
     climb,
     peers_take_hours,
 )
-from ocular.weight_scan import WeightScan
+from ocular.weight_scan import Table, WeightScan
 
 Fitted = tuple[sp.csr_array, Table]  # links or peers, and their scores of the clients of the scan
 
