@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sales.csv").write_text(SALES)
     done = run(
         "fit", folder / "sales.csv", *COLUMNS, "--price", "amount", "--time", "day", "--coclusters", 2,
-        "--regularization", 0.1, "--seed", 3, "-o", folder / "model",
+        "--regularization", 0.1, "--links", 0, "--seed", 3, "-o", folder / "model",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "read 5 clients × 6 products, 12 pairs" in done.stdout
