@@ -14,7 +14,7 @@ from ocular.errors import ConfigError
 from ocular.evaluation.metrics import measure
 from ocular.evidence import EvidenceConfig
 from ocular.synthetic import b2b, planted
-from ocular.tuning import AUTO, EvidenceRequest, usual_coclusters, usual_regularizations
+from ocular.tuning import AUTO, REGULARIZATIONS, EvidenceRequest, usual_coclusters
 from ocular.weight_scan import WeightScan
 
 DEFAULTS: dict[str, Any] = {
@@ -85,7 +85,7 @@ def test_what_is_chosen_is_better_than_patterns_alone_and_is_kept(market: Intera
     assert choice.value > 1.02 * choice.patterns_alone
     assert evidence.links > 0
     assert evidence == choice.evidence
-    assert choice.n_weightings > 10 * choice.n_fits > 0
+    assert choice.n_weightings > 5 * choice.n_fits > 0
     fixed = OCuLaR(8, 5.0, random_state=0, **_weights(evidence)).fit(market)
     np.testing.assert_array_equal(model.recommend(range(50))[0], fixed.recommend(range(50))[0])
     model.save(tmp_path / "model")
@@ -111,8 +111,10 @@ def test_the_order_of_rows_and_columns_changes_no_choice(market: Interactions) -
 def test_regularization_and_coclusters_from_the_data(market: Interactions) -> None:
     model = OCuLaR("auto", "auto", random_state=0).fit(market)
     assert model.config_.n_coclusters == usual_coclusters(market.shape) == 18
-    train = random_split(market, 0.1).train
-    assert model.config_.regularization in usual_regularizations(train.nnz, 18)
+    assert model.config_.regularization in REGULARIZATIONS
+    split = random_split(market, 0.1)
+    chosen, *ends = (OCuLaR(18, strength, random_state=0).choose(split).value for strength in ("auto", 1.0, 300.0))
+    assert chosen >= max(ends)
     assert model.evidence_config_.is_patterns_only
     assert model.n_coclusters == "auto"  # as given
 
@@ -145,3 +147,40 @@ def test_calibration_takes_the_chosen_weights_over(market: Interactions, monkeyp
     model = OCuLaR(8, 5.0, links=AUTO, random_state=0).fit(market)
     monkeypatch.setattr(OCuLaR, "choose", lambda *_, **__: pytest.fail("chosen again"))
     assert model.calibrate().hits.sum() > 0
+
+
+def test_clients_with_one_purchase_leave_nothing_to_choose_on(caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(0)
+    single = np.zeros((1000, 20), dtype=int)
+    single[np.arange(1000), rng.integers(0, 20, 1000)] = 1
+    with caplog.at_level(logging.WARNING, logger="ocular"):
+        model = OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(single)
+    assert "too few to choose parameters" in caplog.text
+    assert model.evidence_config_.links == 1.0
+
+
+def test_biases_count_where_weights_are_chosen(market: Interactions) -> None:
+    split = random_split(market, 0.2)
+    model = OCuLaR(8, 5.0, bias=True, links=0.7, link_regularization=10.0, random_state=0).fit(split.train)
+    scan = WeightScan(split, "recall", 10, n_threads=1)
+    scan.use_patterns(model.user_factors_, model.item_factors_, model.item_bias_)
+    scan.use_links(model.links_)
+    expected = measure(model, split.train, split.test, 10)
+    known = np.isin(expected.users, scan.users)
+    assert scan.value(1.0, 0.7, 0.0, 0.0) == pytest.approx(expected.per_user["recall"][known, 0].mean(), abs=1e-9)
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was(market: Interactions) -> None:
+    model = OCuLaR(8, 5.0, links=1.0, random_state=0).fit(market)
+    before = model.predict_proba(0, 5)
+    with pytest.raises(ConfigError, match="expected link_loss=squares without relative, got both; leave one out"):
+        model.set_params(link_loss="squares", relative=True).fit(market)
+    assert model.predict_proba(0, 5) == before
+
+
+def test_with_a_start_what_is_auto_is_as_before(market: Interactions) -> None:
+    old = OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(market)
+    new = OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(market, start=old)
+    assert new.evidence_config_ == old.evidence_config_
+    assert new.config_.regularization == old.config_.regularization
+    assert new.tuning_ is None

@@ -275,7 +275,9 @@ def _to_model(
         evidence=EvidenceConfig(**manifest["evidence"]),
         links=tables["links"],
         peers=tables["peers"],
-        pattern_labels={int(number): str(label) for number, label in manifest.get("pattern_labels", {}).items()},
+        pattern_labels={
+            int(number): str(label) for number, label in dict(manifest.get("pattern_labels") or {}).items()
+        },
         calibration=manifest.get("calibration"),
         interactions=interactions,
     )

@@ -6,7 +6,7 @@ import logging
 import os
 import reprlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
 from html import escape
@@ -42,6 +42,7 @@ from ocular.solver.config import BIAS_COLUMN, GIVEN, FitConfig, State
 from ocular.solver.devices import find_device, open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.fold_in import FoldIn
+from ocular.solver.links import SQUARES
 from ocular.solver.progress import Progress
 from ocular.solver.start.given import ordered_start, start_name
 from ocular.solver.start.initial import initial_state, plain_start
@@ -51,11 +52,14 @@ from ocular.tuning import (
     FIXED,
     METRICS,
     MIN_HELD_OUT,
+    REGULARIZATIONS,
     Choice,
     EvidenceRequest,
+    Factors,
     choose,
+    count_pairs,
     usual_coclusters,
-    usual_regularizations,
+    usual_regularization,
 )
 from ocular.tuning import SHARE as HELD_OUT_SHARE
 from ocular.validation import (
@@ -289,7 +293,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
         `start` is a fitted model to go on from, in place of `init`: clients and products that it knows by name begin
         with its memberships, new ones with those that fit best to the others. Co-clusters keep their numbers, and
-        their labels where they keep most of their members.
+        their labels where they keep most of their members. What is "auto" is as in that model.
 
         Rows and columns are fitted in the order of their names, so that the order they come in changes nothing.
         """
@@ -303,10 +307,13 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         config = self._sized(config, interactions, start)
         given = None if isinstance(self.init, str) else ordered_start(self.init, ordering)
         previous = None if start is None else self._previous(start, interactions, config)
-        config, evidence, tuning = self._choose_parameters(ordered, config)
-        if start is not None and previous is not None:
-            config = replace(config, init=previous.name())
+        if start is not None and previous is not None:  # chosen anew, weights would change what the purchases do not
+            config = replace(self._take_over(start, config), init=previous.name())
+            kept: EvidenceConfig = start.evidence_config_
+            evidence, tuning = self.evidence_request().settled(kept), None
             before = start.coclusters(), previous.interactions  # `start` may be this very model
+        else:
+            config, evidence, tuning = self._choose_parameters(ordered, config)
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(Path(checkpoint))
 
@@ -315,13 +322,13 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
 
         with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
             result = self._fit_patterns(ordered, config, begin, report, checkpoint)
+        links = taken_twice(fit_product_links(ordered, evidence, config), ordering.item_ranks)
+        peers = taken_twice(fit_peers(ordered, evidence, config), ordering.user_ranks)
         self.interactions_ = interactions
         self.min_value_ = self.min_value
         self._finish(replace(result, state=result.state.restored(ordering)), config)
         self._ordering = ordering
-        self.evidence_config_, self.tuning_ = evidence, tuning
-        self.links_ = taken_twice(fit_product_links(ordered, evidence, config), ordering.item_ranks)
-        self.peers_ = taken_twice(fit_peers(ordered, evidence, config), ordering.user_ranks)
+        self.evidence_config_, self.tuning_, self.links_, self.peers_ = evidence, tuning, links, peers
         if allowed is not None:
             self.excluded_items_ = ~allowed
         if start is not None:
@@ -350,16 +357,19 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         request = self.evidence_request()
         if request.is_settled and self.regularization != AUTO:
             return config, request.settled(EvidenceConfig()), None
-        if interactions.nnz * HELD_OUT_SHARE < MIN_HELD_OUT:
+        split = (
+            random_split(interactions, HELD_OUT_SHARE) if interactions.nnz * HELD_OUT_SHARE >= MIN_HELD_OUT else None
+        )
+        if split is None or count_pairs(split) < MIN_HELD_OUT:
             if self.regularization == AUTO:
-                _, usual, _ = usual_regularizations(interactions.nnz, config.n_coclusters)
+                usual = usual_regularization(interactions.nnz, config.n_coclusters)
                 config = replace(config, regularization=usual)
             fixed = request.settled(FIXED)
             few = f"{interactions.nnz:,} purchases are too few to choose parameters on a tenth of them; taking "
             weights = Parameter("links", f"{fixed.links:g}"), ", ", Parameter("peers", f"{fixed.peers:g}")
             _log.warning(Phrased(few, *weights))
             return config, fixed, None
-        choice = self.choose(random_split(interactions, HELD_OUT_SHARE), config)
+        choice = self.choose(split, config)
         return choice.config, choice.evidence, choice
 
     def choose(
@@ -372,14 +382,16 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         scoring alone, on a sample of users whose scores are at most about `max_scores`.
         """
         config = self._sized(self.config(), split.train) if config is None else config
-        regularizations: Sequence[float] = ()
-        if self.regularization == AUTO:
-            regularizations = usual_regularizations(split.train.nnz, config.n_coclusters)
+        regularizations = REGULARIZATIONS if self.regularization == AUTO else ()
         quick = replace(config, tol=max(config.tol, TUNING_TOL), init=plain_start(split.train))
         request = self.evidence_request()
         options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M}
         choice = choose(split, request, quick, self._factors, max_scores=max_scores, **options)
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
+
+    def _take_over(self, start: OCuLaR, config: FitConfig) -> FitConfig:
+        """Return the configuration with the λ of `start` where it is "auto"."""
+        return replace(config, regularization=start.config_.regularization) if self.regularization == AUTO else config
 
     def _sized(self, config: FitConfig, interactions: Interactions, start: Any = None) -> FitConfig:
         """Return the configuration with a number of co-clusters where it is "auto": that of `start`, or the usual."""
@@ -389,13 +401,14 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
             return replace(config, n_coclusters=start.config_.n_coclusters)
         return replace(config, n_coclusters=usual_coclusters(interactions.shape))
 
-    def _factors(self, interactions: Interactions, config: FitConfig) -> tuple[sp.csr_array, sp.csr_array]:
-        """Return the memberships of users and items that a fit ends with."""
+    def _factors(self, interactions: Interactions, config: FitConfig) -> Factors:
+        """Return the memberships of users and items that a fit ends with, and the biases of the items, if any."""
         result = self._fit_patterns(interactions, config, lambda: initial_state(interactions, config))
         if result.interrupted:
             raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
-        users, items = result.state.user_factors, result.state.item_factors
-        return sp.csr_array(users[:, : config.n_coclusters]), sp.csr_array(items[:, : config.n_coclusters])
+        K, state = config.n_coclusters, result.state
+        bias = np.asarray(BIAS_COLUMN * state.item_factors[:, K + 1]).ravel() if config.bias else None
+        return sp.csr_array(state.user_factors[:, :K]), sp.csr_array(state.item_factors[:, :K]), bias
 
     def _previous(self, start: OCuLaR, interactions: Interactions, config: FitConfig) -> Previous:
         """Return what a fit starts with that goes on from another model, or raise where it cannot."""
@@ -487,6 +500,9 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     def evidence_request(self) -> EvidenceRequest:
         """Return the parameters of links and peers as given; raise ConfigError where one makes no sense."""
         check_choice(self.metric, "metric", METRICS)
+        if self.link_loss == SQUARES and self.relative:
+            loss = Parameter("link_loss", "squares")
+            raise ConfigError("expected ", loss, " without ", Parameter("relative"), ", got both; leave one out")
         return EvidenceRequest.of(**{name: getattr(self, name) for name in EvidenceConfig.__dataclass_fields__})
 
     def _learn(self, state: State) -> None:

@@ -23,7 +23,7 @@ from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig, fit_product_links
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
-from ocular.validation import check_choice
+from ocular.validation import check_choice, check_whole
 from ocular.weight_scan import MAX_SCORES, Table, WeightScan
 
 AUTO = "auto"
@@ -34,17 +34,19 @@ MIN_HELD_OUT = 50  # pairs below which a choice would be chance
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
 
 MAX_COCLUSTERS = 100
-PURCHASES_PER_LAMBDA = 80  # of a co-cluster: a fair λ on public data and on made-up companies
+REGULARIZATIONS, USUAL_REGULARIZATION = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0), 30.0
+PURCHASES_PER_LAMBDA = 80  # of a co-cluster
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
 WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0
 MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth having
+FEW_PAIRS, CHANCE = 5000, 0.3  # with fewer held-out pairs a step must gain CHANCE / √pairs, more than chance would
 CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization", "peer_regularization")
 FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
 
-Factors = tuple[sp.csr_array, sp.csr_array]  # memberships of users and of items
+Factors = tuple[sp.csr_array, sp.csr_array, Any]  # memberships of users and of items, biases of the items or None
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class EvidenceRequest:
         more = dict.fromkeys(CHOSEN_WITH_LINKS, AUTO) if is_chosen else {}
         unless_given = asdict(usual) | more
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
+        check_whole(values["n_links"], "n_links", 1)
         request = cls(**dict[str, Any](values))
         for name in ("links", *CHOSEN_WITH_LINKS):
             value = values[name]
@@ -115,15 +118,19 @@ def usual_coclusters(shape: tuple[int, int]) -> int:
     return max(1, min(MAX_COCLUSTERS, round(2 * math.sqrt(min(shape)))))
 
 
-def usual_regularizations(nnz: int, n_coclusters: int) -> tuple[float, ...]:
-    """Return values of λ to choose from, in order; the middle one goes with the purchases per co-cluster."""
-    usual = nnz / n_coclusters / PURCHASES_PER_LAMBDA
-    return tuple(float(f"{usual * factor:.2g}") for factor in (1 / 3, 1, 3))
+def usual_regularization(nnz: int, n_coclusters: int) -> float:
+    """Return λ where there is too little to choose it on: it goes with the purchases per co-cluster."""
+    return min(USUAL_REGULARIZATION, float(f"{nnz / n_coclusters / PURCHASES_PER_LAMBDA:.2g}"))
 
 
 def usual_cutoff(n_items: int) -> int:
     """Return how many recommendations per client are measured: 50, or a tenth of a small catalogue."""
     return max(1, min(MAX_M, n_items // M_SHARE))
+
+
+def count_pairs(split: Split) -> int:
+    """Return how many held-out pairs are of clients with something to go by."""
+    return int(split.test.by_user.degrees[split.train.by_user.degrees > 0].sum())
 
 
 def choose(
@@ -140,7 +147,7 @@ def choose(
     """
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
-    λ is climbed from the middle of `regularizations`, which are in order; without them it is that of `config`.
+    λ is climbed from that of `config`, which is one of `regularizations`; without them it stays.
     `max_scores` are the clients × products of the sample that is scored.
     """
     check_choice(metric, "metric", METRICS)
@@ -163,7 +170,10 @@ class _Climber:
     def __init__(self, scan: WeightScan, request: EvidenceRequest) -> None:
         self.scan, self.request = scan, request
         self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
-        self.places: dict[str, int] = {}  # in WEIGHTS, where the next climb starts
+        n = scan.n_held_out
+        self.min_gain = CHANCE / math.sqrt(max(n, 1)) if n < FEW_PAIRS else 0.0
+        one = WEIGHTS.index(1.0)
+        self.places = {"links": one, "peers": one} if self.min_gain else {}  # in WEIGHTS, where the next climb starts
 
     def run_weights(self) -> EvidenceConfig:
         self._climb_weights("links")
@@ -191,7 +201,7 @@ class _Climber:
         for part in parts:
             if getattr(self.request, part) == AUTO:
                 values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
-                _, best = climb(values, self.places.get(part), partial(self._value_with, part))
+                _, best = climb(values, self.places.get(part), partial(self._value_with, part), self.min_gain)
                 self.places[part] = values.index(best)
                 self.evidence = self._with({part: best})
 
@@ -202,7 +212,7 @@ class _Climber:
             self._climb_weights(*parts)
             if self.request.popularity == AUTO:
                 usual = POPULARITIES.index(0.0)
-                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"))
+                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"), self.min_gain)
                 self.evidence = replace(self.evidence, popularity=best)
             before, value = value, self._value()
             if value <= before * (1 + MIN_GAIN / 10):
@@ -238,18 +248,17 @@ class _Chooser(_Climber):
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
-        middle = regularizations[len(regularizations) // 2] if regularizations else self.config.regularization
-        self._use_patterns(middle)
-        patterns_alone = self.scan.value(1.0, 0.0, 0.0, 0.0)
+        self._use_patterns(self.config.regularization)
         if self.request.links != 0:
             self._choose_links()
         if len(regularizations) > 1:
-            self._keep_best("patterns", regularizations, middle, self._try_regularization)
+            self._keep_best("patterns", regularizations, self.config.regularization, self._try_regularization)
         self._climb_all()
         if self.request.peers != 0 and not (self.request.peers == AUTO and peers_take_hours(self.train)):
             self._choose_peers()
         self._drop_popularity()
         evidence, value = self.evidence, self._value()
+        patterns_alone = self.scan.value(1.0, 0.0, 0.0, 0.0)
         counts = self.n_fits, self.scan.n_weightings
         return Choice(evidence, self.config, self.metric, self.M, value, patterns_alone, *counts)
 
@@ -284,11 +293,11 @@ class _Chooser(_Climber):
             nonlocal best
             use(value)
             found = self._value()
-            if best is None or found > best[0]:
+            if best is None or found > (1 + self.min_gain) * best[0]:
                 best = found, self.evidence, self.config, getattr(self.scan, part)
             return found
 
-        climb(values, values.index(usual) if usual in values else 0, measure)
+        climb(values, values.index(usual) if usual in values else 0, measure, self.min_gain)
         assert best is not None  # noqa: S101  climb measures at least one
         metric, self.evidence, self.config, table = best
         setattr(self.scan, part, table)
@@ -323,11 +332,13 @@ class _Chooser(_Climber):
         self.scan.use_patterns(*self.fit_patterns(self.train, self.config))
 
 
-def climb(values: Sequence[float], start: int | None, measure: Callable[[float], float]) -> tuple[float, float]:
+def climb(
+    values: Sequence[float], start: int | None, measure: Callable[[float], float], min_gain: float = 0.0
+) -> tuple[float, float]:
     """
     Return the largest measure and its value, walking from `start` to one side or the other while it gets better.
 
-    Without a start it is the best of every third value.
+    Without a start it is the best of every third value. A step must gain the share `min_gain`.
 
     >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: 1 - abs(value - 4))
     (1.0, 4.0)
@@ -342,7 +353,7 @@ def climb(values: Sequence[float], start: int | None, measure: Callable[[float],
     at = max(range(0, len(values), 3), key=value_at) if start is None else start
     begun = at
     for step in (1, -1):
-        while 0 <= at + step < len(values) and value_at(at + step) > value_at(at):
+        while 0 <= at + step < len(values) and value_at(at + step) > (1 + min_gain) * value_at(at):
             at += step
         if at != begun:
             break

@@ -22,7 +22,13 @@ from ocular.scoring import OWNED, offer
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
 
+VANISHED, MAX_WEIGHT = 1e-9, 1e5  # a mean score of patterns that are no measure any more; of links and peers
 MAX_SCORES, MIN_CLIENTS = 1 << 24, 1000  # clients × products of a table; clients, however many products there are
+
+
+def combined(metric: str, recall: float, precision: float) -> float:
+    """Return recall, MAP ("map") or the geometric mean of both in which MAP counts twice ("balanced")."""
+    return {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}[metric]
 
 
 class Table(NamedTuple):
@@ -53,14 +59,19 @@ class WeightScan:
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
         nothing = Table(np.zeros((len(users), train.n_items), dtype=np.float32), 0.0)
         self.patterns, self.links, self.peers = nothing, nothing, nothing
+        self._base = np.zeros(train.n_items, dtype=np.float32)
 
     @property
     def n_held_out(self) -> int:
         """The number of held-out pairs of the sample."""
         return len(self._held_out.indices)
 
-    def use_patterns(self, users: sp.csr_array, items: sp.csr_array) -> None:
-        """Score by these memberships."""
+    def use_patterns(
+        self, users: sp.csr_array, items: sp.csr_array, item_bias: NDArray[np.float32] | None = None
+    ) -> None:
+        """Score by these memberships, and by the biases of the items, which are not weighted."""
+        if item_bias is not None:
+            self._base = item_bias[self._order].astype(np.float32)
         self.patterns = self._scores(users[self.users], items)
 
     def use_links(self, links: sp.csr_array) -> None:
@@ -78,24 +89,26 @@ class WeightScan:
     def weight_of(self, part: str, weight: float) -> float:
         """Return the weight that gives a part so many times the mean score of the patterns, to two digits."""
         mean, patterns = getattr(self, part).mean, self.patterns.mean
-        return float(f"{weight * patterns / mean:.2g}") if mean > 0 and patterns > 0 else weight
+        if not (mean > 0 and patterns > VANISHED):
+            return weight
+        return float(f"{min(weight * patterns / mean, MAX_WEIGHT):.2g}")
 
     def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
         """Return the metric of a ranking by these weights."""
         self.n_weightings += 1
-        weights = np.array([patterns, links, peers], dtype=np.float32)
+        weights = np.array([patterns, links, peers], dtype=np.float32) / np.float32(patterns + links + peers)
         scale = (self._popularity**popularity).astype(np.float32)
         discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(min(self.M, len(scale))) + 2))])
         out = np.empty((len(self.users), 4))
         with RowPool(self._n_threads) as pool:
             pool.run(
                 _measure_weights, self._owned, self.patterns.scores, self.links.scores, self.peers.scores, weights,
-                scale, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr,
+                scale, self._base, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr,
                 self._held_out.indices, self.M, discounts, out,
             )  # fmt: skip
         values = dict(zip(("recall", "map", "ndcg", "precision"), out.mean(axis=0).tolist(), strict=True))
-        values["balanced"] = math.cbrt(values["recall"] * values["map"] ** 2)
-        return float(values[self.metric])
+        own = values.get(self.metric)
+        return combined(self.metric, values["recall"], values["map"]) if own is None else float(own)
 
     def _scores(self, rows: Any, items: Any) -> Table:
         """Return rows @ items.T as a dense table whose columns are the items by falling popularity."""
@@ -123,7 +136,22 @@ def _fill_scores(row_ends, columns, strengths, member_ends, members, member_stre
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _measure_weights(  # type: ignore[no-untyped-def]
-    patterns, links, peers, weights, scale, place, owned_ends, owned, test_ends, test, M, discounts, out, first, last
+    patterns,
+    links,
+    peers,
+    weights,
+    scale,
+    base,
+    place,
+    owned_ends,
+    owned,
+    test_ends,
+    test,
+    M,
+    discounts,
+    out,
+    first,
+    last,
 ):
     """Recall, average precision, NDCG and precision@M of each row, ranked by the weighted sum of the tables."""
     n_items = len(scale)
@@ -132,7 +160,8 @@ def _measure_weights(  # type: ignore[no-untyped-def]
     for r in range(first, last):
         by_patterns, by_links, by_peers = patterns[r], links[r], peers[r]
         for i in range(n_items):
-            score[i] = scale[i] * (weights[0] * by_patterns[i] + weights[1] * by_links[i] + weights[2] * by_peers[i])
+            z = weights[0] * by_patterns[i] + weights[1] * by_links[i] + weights[2] * by_peers[i]
+            score[i] = scale[i] * z + base[i]
         for a in range(owned_ends[r], owned_ends[r + 1]):
             score[place[owned[a]]] = OWNED
         size, worst = 0, OWNED

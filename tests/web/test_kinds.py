@@ -18,7 +18,7 @@ LABELS = {"pattern": "Pattern", "links": "Products bought together", "peers": "S
 @pytest.fixture(scope="module")
 def models(companies: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kinds")
-    weights = {"links": 1.0, "peers": 1.0, "link_regularization": 2.0}
+    weights = {"links": 1.0, "peers": 1.0, "link_regularization": 2.0, "peer_regularization": 2.0}
     OCuLaR(6, 0.3, tol=1e-4, max_iter=500, random_state=0, **weights).fit(companies).save(folder / "first")
     return folder
 

@@ -56,7 +56,7 @@ def compare_models(old: OCuLaR, new: OCuLaR, n: int = 10, clients: Any = None) -
     for model in (old, new):
         if not isinstance(model, OCuLaR) or not hasattr(model, "history_"):
             raise ConfigError(f"expected two fitted models, got {type(model).__name__}; load them with ocular.load")
-    n = check_n(n)
+    n = min(check_n(n), max(old.interactions_.n_items, new.interactions_.n_items))
     matched = _match(old.interactions_, new.interactions_, clients)
     old_lists, new_lists = _lists(old, matched.old_users, n), _lists(new, matched.new_users, n)
     old_codes = np.where(old_lists >= 0, matched.old_codes[old_lists], -1)

@@ -6,7 +6,7 @@ import shutil
 import sys
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ocular.model import OCuLaR
 
 COCLUSTERS, REGULARIZATION = 12, 30.0
-EVIDENCE = {"links": 1.0, "peers": 1.0, "link_regularization": 100.0}  # fixed, so that every processor shows the same
+LINKS, PEERS, LINK_REGULARIZATION = 1.0, 1.0, 100.0  # fixed: the README shows what comes out
 BESTSELLER_SHARE = 0.2  # of the clients: a product that more of them own makes no good example
 
 
@@ -54,7 +54,8 @@ def demo(output: Path, serves: bool, port: int) -> None:
     shape = f"{interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs bought"
     click.echo(f"Sample: {shape}")
     click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
-    model = OCuLaR(COCLUSTERS, REGULARIZATION, **EVIDENCE, random_state=0)
+    weights: dict[str, Any] = {"links": LINKS, "peers": PEERS, "link_regularization": LINK_REGULARIZATION}
+    model = OCuLaR(COCLUSTERS, REGULARIZATION, **weights, random_state=0)
     fit_and_report(lambda: model.fit(interactions))
     save_and_calibrate(model, output / "model")
 

@@ -34,7 +34,7 @@ EXPECTED_VALUES = {  # option -> what a message asks for
     default="ocular",
     show_default=True,
     metavar="A,B",
-    help="Models to compare: ocular, r-ocular, wals, bpr, user-knn, item-knn, ease, slim, rp3beta, popularity.",
+    help="Models: ocular, r-ocular, evidence, wals, bpr, user-knn, item-knn, ease, slim, rp3beta, popularity.",
 )
 @parameter_option("--coclusters", metavar="K,…", help="Numbers of co-clusters to try.")
 @parameter_option("--regularization", metavar="λ,…", help="Values of λ to try; r-ocular takes twice as much.")

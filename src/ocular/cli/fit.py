@@ -31,6 +31,7 @@ from ocular.cli.reading import (
 )
 
 if TYPE_CHECKING:
+    from ocular.data.interactions import Interactions
     from ocular.model import OCuLaR
 
 # where none are given, since there is no auto on Spark
@@ -139,6 +140,8 @@ def fit(
         interactions = read_interactions(source, options)
         tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
         filters = product_filters(interactions, only, without)
+        if previous is not None and not filters:
+            filters = kept_filters(previous, interactions)
         announce_choice(model)
         fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, **filters))
         save_and_calibrate(model, output, calibrate=not options["no_calibration"], checkpoint=checkpoint)
@@ -185,6 +188,13 @@ def fit_on_spark(
     return fit_and_report(lambda: fit_interactions(interactions, model, session, checkpoint=checkpoint))
 
 
+def kept_filters(previous: OCuLaR, interactions: Interactions) -> dict[str, Any]:
+    """Return the products that the old model never recommends, of those that are still there."""
+    excluded = previous.interactions_.item_labels[previous.excluded_items_].tolist()
+    known = set(interactions.item_labels.tolist())
+    return {"without": [name for name in excluded if name in known]} if known.intersection(excluded) else {}
+
+
 def announce_choice(model: OCuLaR) -> None:
     """Say in advance what choosing parameters costs."""
     if AUTO in (model.regularization, model.links, model.peers):
@@ -223,9 +233,12 @@ def chosen_line(model: OCuLaR) -> str:
     """Return which parameters were chosen on held-out purchases, and what they are worth there."""
     choice, evidence, config = model.tuning_, model.evidence_config_, model.config_
     assert choice is not None  # noqa: S101  asked before
-    weights = f"links {evidence.links:g}, peers {evidence.peers:g}, popularity {evidence.popularity:g}"
+    weights = (
+        f"links {evidence.links:g} (penalty {evidence.link_regularization:g}), peers {evidence.peers:g} "
+        f"(penalty {evidence.peer_regularization:g}), popularity {evidence.popularity:g}"
+    )
     measured = f"{choice.metric}@{choice.M} {choice.value:.4f}, patterns alone {choice.patterns_alone:.4f}"
-    return f"chosen: {config.n_coclusters} co-clusters, λ {config.regularization:g}, {weights} ({measured})"
+    return f"parameters: {config.n_coclusters} co-clusters, λ {config.regularization:g}, {weights}; {measured}"
 
 
 def calibrate_and_report(model: OCuLaR) -> None:

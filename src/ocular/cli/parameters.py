@@ -38,12 +38,12 @@ COMMAND_DEFAULTS = {
 
 
 def number_or_auto(text: str) -> float | int | str:
-    """Return what an option says that takes a number or the word auto."""
+    """Return what an option says that takes a number or the word auto; the estimator refuses anything else."""
     try:
-        number = text if text == AUTO else float(text)
+        number = float(text)
     except ValueError:
-        raise click.BadParameter(f"expected a number or auto, got {text!r}") from None
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+        return text
+    return int(number) if number.is_integer() else number
 
 
 class ParameterOption(click.Option):
@@ -61,7 +61,7 @@ class ParameterOption(click.Option):
         extra = super().get_help_extra(ctx)
         default = default_of(self._parameter)
         if isinstance(self.type, click.types.FuncParamType):  # number_or_auto
-            default = COMMAND_DEFAULTS.get(self._parameter, AUTO)
+            default = COMMAND_DEFAULTS.get(self._parameter, "auto with --links auto")
         if default is not None:
             extra["default"] = default if isinstance(default, str) else f"{default:g}"
         return extra
@@ -94,4 +94,5 @@ def default_of(parameter: str) -> Any:
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of OCuLaR that the command line gave."""
     named = {parameter: options.get(option) for option, parameter in FIT_PARAMETERS.items()}
-    return {parameter: value for parameter, value in named.items() if value is not None}
+    # a flag that is not set says nothing: False is the default, and with --start the old model's value counts
+    return {parameter: value for parameter, value in named.items() if value is not None and value is not False}

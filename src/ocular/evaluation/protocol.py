@@ -31,6 +31,7 @@ from ocular.evaluation.metrics import PER_USER, check_cutoffs, measure, note_lar
 from ocular.model import OCuLaR
 from ocular.tuning import AUTO, MIN_GAIN
 from ocular.validation import as_list, check_choice, check_share, check_whole
+from ocular.weight_scan import combined
 
 EVIDENCE = "evidence"  # OCuLaR with links and peers, whose weights are chosen by scoring alone
 MODELS = ("ocular", "r-ocular", EVIDENCE, *BASELINES)
@@ -105,10 +106,13 @@ class Method:
             if self.name == EVIDENCE and not model.evidence_request().is_settled:
                 choice = model.choose(split, M=M, max_scores=MAX_SCORES)
                 value, name = choice.value, choice.metric
-                chosen |= asdict(choice.evidence)
+                chosen |= asdict(choice.evidence) | {"regularization": choice.config.regularization}
             else:
                 fitted, _ = _fit(model, split.train)
-                value, name = measure(fitted, split.train, split.test, M).mean(metric, M), metric
+                scores = measure(fitted, split.train, split.test, M)
+                value, name = scores.mean(metric, M), metric
+                if self.name == EVIDENCE:  # by the metric that open settings are chosen by
+                    value, name = combined(model.metric, scores.mean("recall", M), scores.mean("map", M)), model.metric
             tried.append((value, chosen))
             report(f"tuning {self.name} {short_parameters(chosen)}: {name}@{M} {value:.4f}")
         best = max(value for value, _ in tried)

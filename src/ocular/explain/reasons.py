@@ -92,6 +92,11 @@ class Reason:
         """The share of the group that bought the item."""
         return len(self.buyers) / max(self.group, 1)
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether the figures bear the reason out: of the group more bought the item than of all users."""
+        return self.kind == PATTERN or self.rate > self.base_rate
+
     def says_the_same(self, other: Reason) -> bool:
         """
         Return whether this reason makes a sentence on one of another kind superfluous: both rest on the same items.
@@ -174,11 +179,17 @@ class Explanation:
         return self.interactions.item_name(self.item)
 
     def summary(self, max_reasons: int = MAX_REASONS) -> ReasonSummary:
-        """Return at most so many reasons with evidence, each at least a tenth of the affinity (the first always)."""
+        """
+        Return at most so many reasons with evidence, each at least a tenth of the affinity (the first always).
+
+        Links and peers whose figures would not convince anybody (see `Reason.is_telling`) are shown only where there is
+        nothing else.
+        """
         distinct = self._distinct_reasons()
         explained = sum(reason.contribution for reason in self.reasons)
         affinity = max(explained + self.base, 1e-12)
-        strong = [n for n, reason in enumerate(distinct) if n == 0 or reason.contribution >= MIN_SHARE * affinity]
+        enough = [reason.is_telling and reason.contribution >= MIN_SHARE * affinity for reason in distinct]
+        strong = [n for n, is_enough in enumerate(enough) if n == 0 or is_enough]
         shown = [distinct[n] for n in strong[: max(1, max_reasons)]]
         without_evidence = sum(not (reason.owned_items and reason.similar_users) for reason in self.reasons)
         hidden = explained - sum(reason.named_contribution for reason in shown)
@@ -225,7 +236,7 @@ class Explanation:
                 distinct.append(reason)
             else:
                 distinct[same] = distinct[same].joined(reason)
-        return sorted(distinct, key=lambda reason: -reason.contribution)
+        return sorted(distinct, key=lambda reason: (not reason.is_telling, -reason.contribution))
 
     def __repr__(self) -> str:
         pair = f"{self.product!r} for {self.client!r}"

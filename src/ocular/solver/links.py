@@ -103,6 +103,8 @@ def fit_block(
         linked = np.arange(room) < sizes[first:last, None]
         parts[first] = columns[linked], strengths[linked]
 
+    if len(targets) == 0:
+        return sp.csc_array((n_features, 0), dtype=np.float32)
     pool.run_chunks(fit, pairwise(_cut(targets, entities, pool.n_threads)))
     columns, strengths = (np.concatenate(side) for side in zip(*(parts[at] for at in sorted(parts)), strict=True))
     ends = np.concatenate([[0], np.cumsum(sizes)])

@@ -98,12 +98,12 @@ class SparkInteractions:
         return Adjacency(np.concatenate([[0], np.cumsum([len(row) for row in baskets])]), np.concatenate(baskets))
 
     def by_user(self) -> Adjacency:
-        """Return who bought what on this machine, without names and amounts."""
-        return self.users.gather() if self.local is None else self.local.by_user
+        """Return who bought what on this machine, in the order of names, as the blocks have it."""
+        return self.users.gather() if self.local is None else self.ordering.sort(self.local).by_user
 
     def by_item(self) -> Adjacency:
         """Return the other orientation of `by_user`."""
-        return self.items.gather() if self.local is None else self.local.by_item
+        return self.items.gather() if self.local is None else self.ordering.sort(self.local).by_item
 
     def gather(self) -> Interactions:
         """Return all interactions on this machine, in the order of names, as the blocks have them."""
