@@ -207,6 +207,8 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
     [2]
     """
 
+    evidence_config_: EvidenceConfig
+
     def __init__(
         self,
         n_coclusters: int | str = 100,
@@ -309,8 +311,7 @@ class OCuLaR(BiclusterMixin, TransformerMixin, BaseEstimator, auto_wrap_output_k
         previous = None if start is None else self._previous(start, interactions, config)
         if start is not None and previous is not None:  # chosen anew, weights would change what the purchases do not
             config = replace(self._take_over(start, config), init=previous.name())
-            kept: EvidenceConfig = start.evidence_config_
-            evidence, tuning = self.evidence_request().settled(kept), None
+            evidence, tuning = self.evidence_request().settled(start.evidence_config_), None
             before = start.coclusters(), previous.interactions  # `start` may be this very model
         else:
             config, evidence, tuning = self._choose_parameters(ordered, config)
