@@ -148,7 +148,7 @@ def choose(
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
     λ is climbed from that of `config`, which is one of `regularizations`; without them it stays.
-    `max_scores` are the clients × products of the sample that is scored.
+    `max_scores` are the clients × products of the sample that is scored; with more than usual the choice is thorough.
     """
     check_choice(metric, "metric", METRICS)
     return _Chooser(split, request, config, fit_patterns, metric, M, max_scores).run(tuple(regularizations))
@@ -167,8 +167,9 @@ def peers_take_hours(train: Interactions) -> bool:
 class _Climber:
     """Climbs the weights that a request leaves open, and holds the best ones so far."""
 
-    def __init__(self, scan: WeightScan, request: EvidenceRequest) -> None:
-        self.scan, self.request = scan, request
+    def __init__(self, scan: WeightScan, request: EvidenceRequest, *, is_thorough: bool = False) -> None:
+        """`is_thorough` looks over the whole range in every climb, instead of from where the last one ended."""
+        self.scan, self.request, self.is_thorough = scan, request, is_thorough
         self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
         n = scan.n_held_out
         self.min_gain = CHANCE / math.sqrt(max(n, 1)) if n < FEW_PAIRS else 0.0
@@ -202,7 +203,8 @@ class _Climber:
             if getattr(self.request, part) == AUTO:
                 values = [self.scan.weight_of(part, weight) for weight in WEIGHTS]
                 _, best = climb(values, self.places.get(part), partial(self._value_with, part), self.min_gain)
-                self.places[part] = values.index(best)
+                if not self.is_thorough:
+                    self.places[part] = values.index(best)
                 self.evidence = self._with({part: best})
 
     def _climb_all(self) -> float:
@@ -244,7 +246,8 @@ class _Chooser(_Climber):
     ) -> None:
         self.train, self.config, self.fit_patterns = split.train, config, fit_patterns
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        super().__init__(WeightScan(split, self.metric, self.M, config.threads, max_scores), request)
+        scan = WeightScan(split, self.metric, self.M, config.threads, max_scores)
+        super().__init__(scan, request, is_thorough=max_scores > MAX_SCORES)
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
