@@ -5,8 +5,8 @@ python benchmarks/links.py --data DIR
 
 Weights are stated, and in the last rows chosen by "auto" on a tenth of the training data: links and peers at K=100, and
 K and λ too, as `ocular fit` does; their time is given as a multiple of a fit of patterns alone. Times of links are the
-fastest of three, as a share of implicit's ALS (K=100, 15 iterations) in the same run. Rankings for everybody are counted
-in users per second, with evidence against patterns alone.
+fastest of three, as a share of implicit's ALS (K=100, 15 iterations) in the same run. Rankings for everybody are
+counted in users per second, with evidence against patterns alone.
 """
 
 from __future__ import annotations

@@ -98,3 +98,22 @@ def test_a_start_that_does_not_fit_is_one_line(place: Path, tmp_path: Path) -> N
     assert done.returncode == 2
     assert "with some of these clients, got none of the same name; leave out --start" in done.stderr
     assert "expected a model folder, got" in refused("diff", place, place / "monday")
+
+
+def test_a_start_keeps_flags_and_what_is_never_recommended(place: Path, tmp_path: Path) -> None:
+    source, name = place / "purchases.parquet", str(ocular.load(place / "monday").interactions_.item_labels[0])
+    settings = ("--relative", "--regularization", 2, "--coclusters", 6, "--links", 1, "--no-calibration")
+    shown("fit", source, *COLUMNS, *settings, "--without", name, "-o", tmp_path / "old")
+    shown("fit", source, *COLUMNS, "--no-calibration", "--start", tmp_path / "old", "-o", tmp_path / "new")
+    old, new = ocular.load(tmp_path / "old"), ocular.load(tmp_path / "new")
+    assert new.config_.relative
+    assert (new.config_.regularization, new.evidence_config_) == (2, old.evidence_config_)
+    assert new.excluded_items_.tolist() == old.excluded_items_.tolist()
+    assert new.excluded_items_.sum() == 1
+
+
+def test_diff_says_where_parameters_differ(place: Path, tmp_path: Path) -> None:
+    source = place / "purchases.parquet"
+    shown("fit", source, *COLUMNS, *OPTIONS[:-1], "--coclusters", 5, "--no-calibration", "-o", tmp_path / "other")
+    done = run("diff", place / "monday", tmp_path / "other", "-n", 5)
+    assert done.stderr == "note: the models have other parameters: n_coclusters 6 → 5\n"

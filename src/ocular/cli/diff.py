@@ -46,9 +46,15 @@ def diff(old: Path, new: Path, count: int, clients: tuple[str, ...], form: str) 
     left.
     """
     from ocular.changes.compare import compare_models
-    from ocular.model import load
+    from ocular.model import fitted_parameters, load
 
-    changes = compare_models(load(old), load(new), count, clients or None)
+    before, after = load(old), load(new)
+    parameters = fitted_parameters(before), fitted_parameters(after)
+    differing = [f"{name} {parameters[0][name]} → {value}" for name, value in parameters[1].items()
+                 if name != "init" and parameters[0][name] != value]  # fmt: skip
+    if differing:  # then the scores differ for that reason too
+        click.echo(f"note: the models have other parameters: {', '.join(differing)}", err=True)
+    changes = compare_models(before, after, count, clients or None)
     if form == "json":
         click.echo(json.dumps(changes.to_dict(), indent=2, ensure_ascii=False))
         return
