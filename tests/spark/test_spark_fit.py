@@ -88,7 +88,7 @@ def test_a_given_start_and_a_generator_of_seeds(spark: Any, sales: Interactions)
     assert learned_bytes(fit(sales, drawn[0], spark)) == learned_bytes(drawn[1].fit(sales))
 
 
-@pytest.mark.parametrize("changes", [{}, {"init": "random"}], ids=["auto", "random"])
+@pytest.mark.parametrize("changes", [{"links": 1.0, "peers": 0.5}, {"init": "random"}], ids=["auto", "random"])
 def test_names_that_are_not_in_order(spark: Any, sales: Interactions, changes: dict[str, Any]) -> None:
     rng = np.random.default_rng(1)
     names = {"user_labels": rng.permutation(sales.n_users), "item_labels": rng.permutation(sales.n_items)}
