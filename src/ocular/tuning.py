@@ -69,7 +69,7 @@ class EvidenceRequest:
         more = dict.fromkeys(CHOSEN_WITH_LINKS, AUTO) if is_chosen else {}
         unless_given = asdict(usual) | more
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
-        check_whole(values["n_links"], "n_links", 1)
+        check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
         for name in ("links", *CHOSEN_WITH_LINKS):
             value = values[name]

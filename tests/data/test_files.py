@@ -456,7 +456,7 @@ def test_a_german_file_from_the_command_line(tmp_path: Path) -> None:
     path.write_bytes(("Kunde;Name;Artikel;Bezeichnung;Preis;Menge;Datum\r\n" + "\r\n".join(rows)).encode("cp1252"))
     given = ["fit", path, "--client", "Kunde", "--product", "Artikel", "--price", "Preis", "--quantity", "Menge"]
     given += ["--time", "Datum", "--client-name", "Name", "--product-name", "Bezeichnung", "--coclusters", 1]
-    given += ["--regularization", 1, "--no-calibration", "-o", tmp_path / "model"]
+    given += ["--regularization", 1, "--links", 0, "--no-calibration", "-o", tmp_path / "model"]
     # each refusal names the option that gets one further
     for option, value in (("encoding", "cp1252"), ("decimal", ","), ("thousands", "."), ("date-format", "%d.%m.%Y")):
         done = run(*given)

@@ -23,7 +23,7 @@ def named(open_site: OpenSite, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def test_pages_show_names_and_link_by_labels(named: Site) -> None:
-    client, ana = named.clients("ana")[0], named.browser("ana")
+    client, ana = named.clients("ana")[2], named.browser("ana")
     product = say(named, ana, client, "pursuing")
     say(named, ana, client, "lost", place=1)
     pair = {"client": client, "product": product}
