@@ -97,7 +97,7 @@ def test_the_commands_on_a_standalone_cluster(cluster: str, sales_file: Path, tm
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "read 1,500 clients × 150 products" in done.stdout
-    assert "note: weights are not chosen from the data on Spark; taking --links 1\n" in done.stderr
+    assert "note: parameters are not chosen from the data on Spark; taking --links 1\n" in done.stderr
     assert "saved to" in done.stdout
     local = run("fit", sales_file, *columns, "--links", "1", *limits, tmp_path / "local", "--no-calibration")
     assert local.returncode == 0

@@ -173,7 +173,7 @@ def fit_on_spark(
     from ocular.spark.fit import check_on_spark, fit_interactions
     from ocular.spark.interactions import SparkInteractions
 
-    fixed = {name: value for name, value in SPARK_DEFAULTS.items() if options[name] is None}
+    fixed = {name: value for name, value in SPARK_DEFAULTS.items() if options.get(name) is None}
     if fixed:
         taken = " ".join(f"--{name} {value:g}" for name, value in fixed.items())
         click.echo(f"note: parameters are not chosen from the data on Spark; taking {taken}", err=True)
