@@ -46,7 +46,7 @@ class Weights(NamedTuple):
 
 
 class Penalties(NamedTuple):
-    """Of links and of peers."""
+    """The penalties of links and of peers."""
 
     links: float
     peers: float
