@@ -26,6 +26,9 @@ from ocular.validation import check_choice, check_number, check_whole
 
 Floats = NDArray[np.float32]
 
+# of the sum of a target's links and peers: half of all entries carry the rest, and cost half of a ranking's time
+KEPT_LINKS, KEPT_PEERS = 0.95, 0.9
+
 
 @dataclass(frozen=True)
 class EvidenceConfig:
@@ -54,11 +57,13 @@ class EvidenceConfig:
 
     def for_links(self, fit: FitConfig) -> LinkConfig:
         """Return how links are fitted beside these patterns."""
-        return replace(self.for_peers(fit), regularization=self.link_regularization, loss=self.link_loss)
+        penalty, loss = self.link_regularization, self.link_loss
+        return replace(self.for_peers(fit), regularization=penalty, loss=loss, kept_share=KEPT_LINKS)
 
     def for_peers(self, fit: FitConfig) -> LinkConfig:
         """Return how peers are fitted beside these patterns."""
-        return LinkConfig(self.peer_regularization, self.n_links, fit.background, n_threads=fit.threads)
+        penalty, threads = self.peer_regularization, fit.threads
+        return LinkConfig(penalty, self.n_links, fit.background, n_threads=threads, kept_share=KEPT_PEERS)
 
 
 def fit_product_links(interactions: Interactions, evidence: EvidenceConfig, config: FitConfig) -> sp.csr_array:
