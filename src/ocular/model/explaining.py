@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
@@ -53,10 +54,12 @@ class Explaining(Fitted):
                 raise DataError(f"expected user_items with one row, got {len(rows)}")
             factors, bias = self._folded(rows)
             known = None if u is None else np.array([u])
-            return Client(u, rows[0], factors, float(bias[0]), self._new_peers(rows, known), is_supposed=True)
+            peers = sp.csr_array(self._new_peers(rows, known).T)
+            return Client(u, rows[0], factors, float(bias[0]), peers, is_supposed=True)
         if u is None:
             raise DataError("expected a user of the model, or user_items to explain by")
-        owned, factors, peers = self.interactions_.by_user[u], self.user_factors_[[u]], self._peers_of(np.array([u]))
+        owned, factors = self.interactions_.by_user[u], self.user_factors_[[u]]
+        peers = sp.csr_array(self._evidence.peers_by_user[[u]].T)
         return Client(u, owned, factors, float(self.user_bias_[u]), peers)
 
     def coclusters(self, probability: float | None = None) -> CoClusters:

@@ -22,7 +22,6 @@ from ocular.tuning import Choice
 from ocular.validation import check_ids
 
 # cached, and outdated by the next fit
-# cached, and outdated by the next fit
 DERIVED = (
     "_made_evidence",
     "_scorer",
@@ -106,17 +105,16 @@ class Fitted(Parameters):
     def _ordering(self) -> Ordering:
         return Ordering.of(self.interactions_)
 
-    def _peers_of(self, users: NDArray[np.int64]) -> sp.csr_array | None:
-        return self.peers_[:, users] if self.evidence_config_.peers else None
-
     def _new_peers(self, rows: Adjacency, users: NDArray[np.int64] | None) -> sp.csr_array:
+        """Return the peers, (n, n_users), of users who own these items."""
         if not self.evidence_config_.peers:
-            return sp.csr_array((self.interactions_.n_users, len(rows)), dtype=np.float32)
+            return sp.csr_array((len(rows), self.interactions_.n_users), dtype=np.float32)
         ordering = self._ordering
         ordered = ordering.sort_columns(rows), ordering.sort(self.interactions_)
         ranks = None if users is None or ordering.user_ranks is None else ordering.user_ranks[users]
         known = users if ranks is None else ranks
-        return taken(fit_new_peers(*ordered, self.evidence_config_, self.config_, known), ordering.user_ranks)
+        peers = taken(fit_new_peers(*ordered, self.evidence_config_, self.config_, known), ordering.user_ranks)
+        return sp.csr_array(peers.T.tocsr())
 
     @cached_property
     def _fold(self) -> FoldIn:

@@ -57,7 +57,7 @@ class Ranking(Fitted):
             users, bias = self._new_rows(has, ids)
         else:
             factors, bias = self.user_factors_[ids], self.user_bias_[ids]
-            users = self._evidence.user_rows(factors, has, self._peers_of(ids))
+            users = self._evidence.user_rows(factors, has, self._evidence.peers_by_user[ids])
         owned = has if filter_already_liked_items else None
         allowed = allowed_mask(items, filter_items, self.interactions_.n_items, "item")
         if self.excluded_items_.any():
