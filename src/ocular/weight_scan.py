@@ -1,7 +1,9 @@
 """
 Any weights of patterns, links and peers, measured by the scores that each gives to a sample of clients.
 
-The scores stand side by side in tables, so that a weighting costs one pass over them and no fit.
+Every client of the sample has a shortlist, the products that patterns, links or peers rank among the first, with what
+each part scores them. A weighting then costs one pass over the shortlists and no fit, and nothing of the size clients ×
+products is ever built.
 """
 
 from __future__ import annotations
@@ -18,12 +20,16 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency
 from ocular.data.splits import Split
 from ocular.evidence import EvidenceConfig, fit_peers
-from ocular.scoring import OWNED, offer
+from ocular.scoring import OWNED
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
 
 VANISHED, MAX_WEIGHT = 1e-9, 1e5  # a mean score of patterns that are no measure any more; of links and peers
-MAX_SCORES, MIN_CLIENTS = 1 << 24, 1000  # clients × products of a table; clients, however many products there are
+MAX_PAIRS = 50_000  # held-out pairs of the sample
+LISTED_PER_PLACE, MIN_LISTED = 3, 30  # products that a shortlist takes of each part: so many for each recommendation
+PARTS = ("patterns", "links", "peers")
+SHIFT = np.uint32(20)  # of a float32, so that its sign, exponent and 3 bits are left
+N_BINS = 1 << (31 - 20)  # of numbers that are not negative
 
 
 def combined(metric: str, recall: float, precision: float) -> float:
@@ -31,35 +37,54 @@ def combined(metric: str, recall: float, precision: float) -> float:
     return {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}[metric]
 
 
-class Table(NamedTuple):
-    """The scores that one part gives."""
+class Part(NamedTuple):
+    """What one part scores by: a client's score of a product is the product of two sparse rows."""
 
-    scores: NDArray[np.float32]  # (clients, products)
-    mean: float
+    rows: sp.csr_array  # (clients, features)
+    members: sp.csc_array  # (products by falling popularity, features)
+    mean: float  # of all scores
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The rows and the members as the arrays of their sparse formats."""
+        return tuple(
+            array
+            for m in (self.rows, self.members)
+            for array in (m.indptr.astype(np.int64), m.indices.astype(np.uint32), m.data)
+        )
+
+
+class Shortlists(NamedTuple):
+    """The products that may come first for each client, the more popular ones first, and which were held out."""
+
+    sizes: NDArray[np.int64]  # (clients,)
+    places: NDArray[np.int32]  # (clients, room): products by popularity
+    hit_ends: NDArray[np.int64]  # (clients + 1,)
+    hits: NDArray[np.int64]  # of each client: where in its shortlist held-out products are
 
 
 class WeightScan:
     """Measures any weights of patterns, links and peers by their scores of clients with held-out purchases."""
 
-    def __init__(self, split: Split, metric: str, M: int, n_threads: int, max_scores: int = MAX_SCORES) -> None:
+    def __init__(self, split: Split, metric: str, M: int, n_threads: int, max_pairs: int = MAX_PAIRS) -> None:
+        """Take a random sample of the clients, who have about `max_pairs` held-out purchases, or all of them."""
         train, test = split
         self.metric, self.M, self.n_weightings = metric, M, 0
         self._train, self._n_threads = train, n_threads
         users = np.flatnonzero((test.by_user.degrees > 0) & (train.by_user.degrees > 0))
-        most = max(MIN_CLIENTS, max_scores // train.n_items)
-        if len(users) > most:
-            users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
-        self.users, self._owned, self._held_out = users, train.by_user.take(users), test.by_user.take(users)
+        users = np.random.default_rng(0).permutation(users)
+        n_pairs = np.cumsum(test.by_user.degrees[users])
+        self.users = np.sort(users[: 1 + np.searchsorted(n_pairs, max_pairs)])
+        self._owned, self._held_out = train.by_user.take(self.users), test.by_user.take(self.users)
         degrees = train.by_item.degrees
-        self._order = np.lexsort(
-            (np.arange(len(degrees)), -degrees)
-        )  # ties go to the more popular item, as in rankings
+        self._order = np.lexsort((np.arange(len(degrees)), -degrees))  # of equal scores the more popular item is first
         self._place = np.empty(len(degrees), dtype=np.int32)
         self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
-        nothing = Table(np.zeros((len(users), train.n_items), dtype=np.float32), 0.0)
-        self.patterns, self.links, self.peers = nothing, nothing, nothing
         self._base = np.zeros(train.n_items, dtype=np.float32)
+        self.nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((train.n_items, 1)))
+        self.patterns = self.links = self.peers = self.nothing
+        self.relist()
 
     @property
     def n_held_out(self) -> int:
@@ -72,11 +97,11 @@ class WeightScan:
         """Score by these memberships, and by the biases of the items, which are not weighted."""
         if item_bias is not None:
             self._base = item_bias[self._order].astype(np.float32)
-        self.patterns = self._scores(users[self.users], items)
+        self.patterns = self._part(users[self.users], items)
 
     def use_links(self, links: sp.csr_array) -> None:
         """Score by these links."""
-        self.links = self._scores(self._owned.matrix(self._train.n_items), links.T)
+        self.links = self._part(self._owned.matrix(self._train.n_items), links.T)
 
     def use_peers(self, evidence: EvidenceConfig, config: FitConfig) -> None:
         """Score by the peers of the sample, which are fitted for it alone."""
@@ -84,7 +109,13 @@ class WeightScan:
 
     def take_peers(self, peers: sp.csr_array) -> None:
         """Score by these peers of the sample, (n_users, clients of the sample)."""
-        self.peers = self._scores(peers.T, self._train.by_item.matrix(self._train.n_users))
+        self.peers = self._part(peers.T, self._train.by_item.matrix(self._train.n_users))
+
+    def relist(self) -> None:
+        """Make new shortlists by the parts of the next weighting; until then other parts score the same products."""
+        self._lists: Shortlists | None = None
+        self._scored: list[Part | None] = [None] * len(PARTS)
+        self._values: dict[tuple[str, tuple[float, ...]], float] = {}
 
     def weight_of(self, part: str, weight: float) -> float:
         """Return the weight that gives a part so many times the mean score of the patterns, to two digits."""
@@ -95,90 +126,153 @@ class WeightScan:
 
     def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
         """Return the metric of a ranking by these weights."""
-        self.n_weightings += 1
+        lists, weights = self._shortlists(), (patterns, links, peers, popularity)
+        if (self.metric, weights) not in self._values:
+            self.n_weightings += 1
+            self._values[self.metric, weights] = self._measure(lists, *weights)
+        return self._values[self.metric, weights]
+
+    def _measure(self, lists: Shortlists, patterns: float, links: float, peers: float, popularity: float) -> float:
         weights = np.array([patterns, links, peers], dtype=np.float32) / np.float32(patterns + links + peers)
         scale = (self._popularity**popularity).astype(np.float32)
         discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(min(self.M, len(scale))) + 2))])
         out = np.empty((len(self.users), 4))
         with RowPool(self._n_threads) as pool:
             pool.run(
-                _measure_weights, self._owned, self.patterns.scores, self.links.scores, self.peers.scores, weights,
-                scale, self._base, self._place, self._owned.indptr, self._owned.indices, self._held_out.indptr,
-                self._held_out.indices, self.M, discounts, out,
+                _measure_weights, self._owned, *lists, self._scores, weights, scale, self._base,
+                self._held_out.degrees, discounts, self.M, out,
             )  # fmt: skip
         values = dict(zip(("recall", "map", "ndcg", "precision"), out.mean(axis=0).tolist(), strict=True))
         own = values.get(self.metric)
         return combined(self.metric, values["recall"], values["map"]) if own is None else float(own)
 
-    def _scores(self, rows: Any, items: Any) -> Table:
-        """Return rows @ items.T as a dense table whose columns are the items by falling popularity."""
-        users, members = sp.csr_array(rows), sp.csr_array(items)[self._order].tocsc()
-        table = np.zeros((users.shape[0], members.shape[0]), dtype=np.float32)
-        ends = users.indptr.astype(np.int64)
+    def _part(self, rows: Any, items: Any) -> Part:
+        """Return what scores rows @ items.T."""
+        rows, members = sp.csr_array(rows, dtype=np.float32), sp.csr_array(items, dtype=np.float32)[self._order].tocsc()
+        total = float(rows.sum(axis=0, dtype=np.float64) @ members.sum(axis=0, dtype=np.float64))
+        return Part(rows, members, total / max(rows.shape[0] * members.shape[0], 1))
+
+    def _shortlists(self) -> Shortlists:
+        """Return the shortlists, with the scores of all parts as they are now in `_scores`."""
+        parts = [getattr(self, name) for name in PARTS]
         with RowPool(self._n_threads) as pool:
-            pool.run(
-                _fill_scores, Adjacency(ends, users.indices.astype(np.int32)), ends, users.indices,
-                users.data.astype(np.float32), members.indptr.astype(np.int64), members.indices,
-                members.data.astype(np.float32), table,
-            )  # fmt: skip
-        return Table(table, float(table.mean(dtype=np.float64)))
+            if self._lists is None:
+                self._lists = self._list_products([p for p in parts if p.mean > 0] or parts[:1], pool)
+                self._scores = np.zeros((len(PARTS), *self._lists.places.shape), dtype=np.float32)
+            for k, part in enumerate(parts):
+                if part is not self._scored[k]:
+                    sizes, places, *_ = self._lists
+                    pool.run(_score_listed, self._owned, *part.arrays, len(self._order), sizes, places, self._scores[k])
+                    self._scored[k] = part
+                    self._values = {}
+        return self._lists
+
+    def _list_products(self, parts: list[Part], pool: RowPool) -> Shortlists:
+        """Return the products that one of the parts ranks among the first, for each client."""
+        n, n_items = len(self.users), len(self._order)
+        n_listed = min(max(LISTED_PER_PLACE * self.M, MIN_LISTED), n_items)
+        firsts = np.full((len(parts), n, n_listed), n_items, dtype=np.int32)
+        owned = self._place[self._owned.indices]
+        for part, first in zip(parts, firsts, strict=True):
+            pool.run(_find_first, self._owned, *part.arrays, self._base, self._owned.indptr, owned, first)
+        places = np.sort(np.concatenate(firsts, axis=1), axis=1)
+        places[:, 1:][places[:, 1:] == places[:, :-1]] = n_items  # twice
+        places.sort(axis=1)
+        keys = (places + np.arange(n)[:, None] * (n_items + 1)).ravel()  # ascending
+        held_out = Adjacency(self._held_out.indptr, self._place[self._held_out.indices])
+        wanted = np.sort(held_out.indices + np.repeat(np.arange(n), held_out.degrees) * (n_items + 1))
+        at = np.searchsorted(keys, wanted)
+        at = at[keys[np.minimum(at, len(keys) - 1)] == wanted]
+        rows, hits = np.divmod(at, places.shape[1])
+        return Shortlists((places < n_items).sum(axis=1), places, np.searchsorted(rows, np.arange(n + 1)), hits)
 
 
 @njit(nogil=True, cache=True)
-def _fill_scores(row_ends, columns, strengths, member_ends, members, member_strengths, table, first, last):  # type: ignore[no-untyped-def]
+def _find_first(  # type: ignore[no-untyped-def]
+    row_ends, columns, strengths, member_ends, members, member_strengths, base, owned_ends, owned, found, first, last
+):
+    """
+    The places of the products with the highest scores that the client does not own, as many as `found` has columns.
+
+    They are found by the leading bits of the scores: at the limit, scores that differ by less than an eighth count as
+    equal, and the more popular products are taken.
+    """
+    n_items, n_found = len(base), found.shape[1]
+    score = np.empty(n_items, np.float32)
+    bits, bins = score.view(np.uint32), np.empty(N_BINS, np.int32)
     for r in range(first, last):
-        row = table[r]
+        score[:] = base
         for a in range(row_ends[r], row_ends[r + 1]):
             c, strength = columns[a], strengths[a]
             for b in range(member_ends[c], member_ends[c + 1]):
-                row[members[b]] += strength * member_strengths[b]
+                score[members[b]] += strength * member_strengths[b]
+        for a in range(owned_ends[r], owned_ends[r + 1]):
+            score[owned[a]] = OWNED
+        bins[:] = 0
+        for i in range(n_items):
+            b = bits[i] >> SHIFT
+            if b < N_BINS:
+                bins[b] += 1
+        limit, above = N_BINS - 1, 0
+        while limit > 0 and above + bins[limit] < n_found:
+            above += bins[limit]
+            limit -= 1
+        room, n = n_found - above, 0  # for those at the limit
+        for i in range(n_items):
+            b = bits[i] >> SHIFT
+            if limit <= b < N_BINS and (b > limit or room > 0):
+                room -= b == limit
+                found[r, n] = i
+                n += 1
+
+
+@njit(nogil=True, cache=True)
+def _score_listed(  # type: ignore[no-untyped-def]
+    row_ends, columns, strengths, member_ends, members, member_strengths, n_items, sizes, places, scores, first, last
+):
+    """The scores of the products of each shortlist."""
+    room = places.shape[1]
+    column = np.full(n_items, room, np.uint32)  # of each product: where it is in the shortlist
+    score = np.empty(room + 1, np.float32)
+    for r in range(first, last):
+        for k in range(sizes[r]):
+            column[places[r, k]] = k
+        score[:] = 0
+        for a in range(row_ends[r], row_ends[r + 1]):
+            c, strength = columns[a], strengths[a]
+            for b in range(member_ends[c], member_ends[c + 1]):
+                score[column[members[b]]] += strength * member_strengths[b]  # of all others in the last column
+        scores[r] = score[:room]
+        for k in range(sizes[r]):
+            column[places[r, k]] = room
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _measure_weights(  # type: ignore[no-untyped-def]
-    patterns,
-    links,
-    peers,
-    weights,
-    scale,
-    base,
-    place,
-    owned_ends,
-    owned,
-    test_ends,
-    test,
-    M,
-    discounts,
-    out,
-    first,
-    last,
+    sizes, places, hit_ends, hits, scores, weights, scale, base, n_held_out, discounts, M, out, first, last
 ):
-    """Recall, average precision, NDCG and precision@M of each row, ranked by the weighted sum of the tables."""
-    n_items = len(scale)
-    score = np.empty(n_items, np.float32)
-    best_scores, best_items = np.empty(min(M, n_items), np.float32), np.empty(min(M, n_items), np.int32)
+    """Recall, average precision, NDCG and precision@M of each row, ranked by the weighted sum of the scores."""
+    score = np.empty(places.shape[1], np.float32)
     for r in range(first, last):
-        by_patterns, by_links, by_peers = patterns[r], links[r], peers[r]
-        for i in range(n_items):
-            z = weights[0] * by_patterns[i] + weights[1] * by_links[i] + weights[2] * by_peers[i]
-            score[i] = scale[i] * z + base[i]
-        for a in range(owned_ends[r], owned_ends[r + 1]):
-            score[place[owned[a]]] = OWNED
-        size, worst = 0, OWNED
-        for i in range(n_items):
-            if score[i] > worst:  # of equal scores the earlier item, which is more popular, stays
-                size = offer(best_scores, best_items, size, score[i], i)
-                if size == len(best_items):
-                    worst = best_scores[0]
-        found = np.sort(best_items[:size])
-        found = found[np.argsort(-score[found], kind="mergesort")]
-        held_out = np.sort(place[test[test_ends[r] : test_ends[r + 1]]])
-        n, hits, precisions, gain = len(held_out), 0, 0.0, 0.0
-        for rank in range(size):
-            at = np.searchsorted(held_out, found[rank])
-            if at < n and held_out[at] == found[rank]:
-                hits += 1
-                precisions += hits / (rank + 1)
-                gain += discounts[rank + 1] - discounts[rank]
-        out[r, 0], out[r, 1] = hits / n, precisions / min(n, M)
-        out[r, 2], out[r, 3] = gain / discounts[min(n, M)], hits / M
+        size = sizes[r]
+        by_patterns, by_links, by_peers = scores[0, r], scores[1, r], scores[2, r]
+        for k in range(size):
+            z = weights[0] * by_patterns[k] + weights[1] * by_links[k] + weights[2] * by_peers[k]
+            score[k] = scale[places[r, k]] * z + base[places[r, k]]
+        ranks, n_hits = np.empty(hit_ends[r + 1] - hit_ends[r], np.int64), 0
+        for k in hits[hit_ends[r] : hit_ends[r + 1]]:
+            rank = 0
+            for other in range(k):
+                rank += score[other] >= score[k]  # of equal scores the more popular item comes first
+            for other in range(k + 1, size):
+                rank += score[other] > score[k]
+            if rank < M:
+                ranks[n_hits] = rank
+                n_hits += 1
+        ranks = np.sort(ranks[:n_hits])
+        precisions, gain, n = 0.0, 0.0, n_held_out[r]
+        for hit in range(n_hits):
+            precisions += (hit + 1) / (ranks[hit] + 1)
+            gain += discounts[ranks[hit] + 1] - discounts[ranks[hit]]
+        out[r, 0], out[r, 1] = n_hits / n, precisions / min(n, M)
+        out[r, 2], out[r, 3] = gain / discounts[min(n, M)], n_hits / M

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -25,8 +26,10 @@ from ocular.tuning import (
     AUTO,
     FIXED,
     MIN_HELD_OUT,
+    QUICK,
     REGULARIZATIONS,
     Choice,
+    Effort,
     Factors,
     choose,
     count_pairs,
@@ -34,9 +37,7 @@ from ocular.tuning import (
     usual_regularization,
 )
 from ocular.tuning import SHARE as HELD_OUT_SHARE
-from ocular.weight_scan import MAX_SCORES
 
-TUNING_TOL = 1e-3  # of fits that only compare parameters
 _log = logging.getLogger("ocular")
 
 
@@ -44,20 +45,30 @@ class Choosing(Parameters):
     """The part of an OCuLaR that settles what is "auto"."""
 
     def choose(
-        self, split: Split, config: FitConfig | None = None, M: int | None = None, max_scores: int = MAX_SCORES
+        self, split: Split, config: FitConfig | None = None, M: int | None = None, effort: Effort = QUICK
     ) -> Choice:
         """
         Choose what is "auto" on the test part of a split, by `metric` at M recommendations per user; nothing is kept.
 
-        Every part is fitted once for each penalty, with a start and a tolerance that save time; weights are scanned by
-        scoring alone, on a sample of users whose scores are at most about `max_scores`.
+        Every part is fitted a few times with different penalties, as quickly as a comparison allows; weights are
+        scanned by scoring alone, on a sample of users. `effort` bounds all of it.
         """
         config = self._sized(self.config(), split.train) if config is None else config
         regularizations = REGULARIZATIONS if self.regularization == AUTO else ()
-        quick = replace(config, tol=max(config.tol, TUNING_TOL), init=plain_start(split.train))
-        request = self.evidence_request()
-        options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M}
-        choice = choose(split, request, quick, self._factors, max_scores=max_scores, **options)
+        quick = replace(config, tol=max(config.tol, effort.tol), init=plain_start(split.train))
+        states: list[State] = []
+
+        def fit_patterns(interactions: Interactions, config: FitConfig) -> Factors:
+            """Fit with another λ from where the first fit ended: most sweeps go into finding the co-clusters."""
+            begin = replace(deepcopy(states[0]), objectives=[]) if states else initial_state(interactions, config)
+            result = self._fit_patterns(interactions, config, lambda: begin)
+            if result.interrupted:
+                raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
+            states.append(result.state)
+            return _factors(result.state, config)
+
+        options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M, "effort": effort}
+        choice = choose(split, self.evidence_request(), quick, fit_patterns, **options)
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
 
     def _choose_parameters(
@@ -94,15 +105,6 @@ class Choosing(Parameters):
             return replace(config, n_coclusters=start.config_.n_coclusters)
         return replace(config, n_coclusters=usual_coclusters(interactions.shape))
 
-    def _factors(self, interactions: Interactions, config: FitConfig) -> Factors:
-        """Return the memberships of users and items that a fit ends with, and the biases of the items, if any."""
-        result = self._fit_patterns(interactions, config, lambda: initial_state(interactions, config))
-        if result.interrupted:
-            raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
-        K, state = config.n_coclusters, result.state
-        bias = np.asarray(BIAS_COLUMN * state.item_factors[:, K + 1]).ravel() if config.bias else None
-        return sp.csr_array(state.user_factors[:, :K]), sp.csr_array(state.item_factors[:, :K]), bias
-
     def _fit_patterns(
         self,
         interactions: Interactions,
@@ -117,3 +119,10 @@ class Choosing(Parameters):
             return run_fit(interactions, config, backend, begin, callback=callback, checkpoint=checkpoint)
         finally:
             backend.close()
+
+
+def _factors(state: State, config: FitConfig) -> Factors:
+    """Return the memberships of users and items, and the biases of the items, if any."""
+    K = config.n_coclusters
+    bias = np.asarray(BIAS_COLUMN * state.item_factors[:, K + 1]).ravel() if config.bias else None
+    return sp.csr_array(state.user_factors[:, :K]), sp.csr_array(state.item_factors[:, :K]), bias
