@@ -18,13 +18,14 @@ from sklearn.utils.validation import validate_data
 from ocular.artifact import read_model
 from ocular.data.interactions import Interactions
 from ocular.data.matrices import check_positives, frame_labels
-from ocular.data.ordering import Ordering, taken_twice
+from ocular.data.ordering import Ordering
 from ocular.data.selection import Choice as Selection
 from ocular.data.selection import allowed_items
 from ocular.errors import ArtifactError, ConfigError, Parameter, Phrased
 from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
 from ocular.model.choosing import Choosing
 from ocular.model.explaining import Explaining
+from ocular.model.fitting import FittedEvidence, fit_evidence
 from ocular.model.ranking import Ranking
 from ocular.model.saving import Saving
 from ocular.refit import kept_labels
@@ -139,7 +140,7 @@ class OCuLaR(  # type: ignore[call-arg]
     interactions_ : Interactions
         What was fitted, with names and amounts.
     tuning_ : Choice or None
-        How well the parameters that were "auto" did on held-out positives; None where nothing was, or after loading.
+        How well the parameters that were "auto" did on held-out positives; None where nothing was chosen.
     excluded_items_ : bool array, (n_items,)
         Items that are never recommended, by `only` and `without` of the fit.
     pattern_labels_ : dict
@@ -181,7 +182,8 @@ class OCuLaR(  # type: ignore[call-arg]
 
         `callback(sweep, objective)` is called after every sweep. `checkpoint` names a file that keeps the state, every
         minute and at the end (give a `Checkpoint` for other intervals); a fit that finds it goes on from there and
-        ends with the same factors as one that was never stopped. Ctrl-C ends the fit after the running sweep.
+        ends with the same factors as one that was never stopped. What was "auto" is kept there too, and not chosen
+        again. Ctrl-C ends the fit after the running sweep; while links or peers are fitted it leaves them out.
 
         `only` and `without` choose what may ever be recommended, by name ("Postage", ["Postage", "Fees"]) or by
         attribute of the products ({"family": "Printing"}). The model learns from all purchases, and keeps and saves
@@ -201,6 +203,8 @@ class OCuLaR(  # type: ignore[call-arg]
         ordering = Ordering.of(interactions)
         ordered = ordering.sort(interactions)
         config = self._sized(config, interactions, start)
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(Path(checkpoint))
         given = None if isinstance(self.init, str) else ordered_start(self.init, ordering)
         previous = None if start is None else self._previous(start, interactions, config)
         if start is not None and previous is not None:  # chosen anew, weights would change what the purchases do not
@@ -208,22 +212,22 @@ class OCuLaR(  # type: ignore[call-arg]
             evidence, tuning = self.evidence_request().settled(start.evidence_config_), None
             before = start.coclusters(), previous.interactions  # `start` may be this very model
         else:
-            config, evidence, tuning = self._choose_parameters(ordered, config)
-        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(Path(checkpoint))
+            config, evidence, tuning = self._choose_parameters(ordered, config, checkpoint)
+        if checkpoint is not None and tuning is not None:
+            checkpoint = self._with_choice(checkpoint, tuning)
 
         def begin() -> State:
             return previous.state(ordered, config) if previous else initial_state(ordered, config, given)
 
         with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
             result = self._fit_patterns(ordered, config, begin, report, checkpoint)
-        links = taken_twice(fit_product_links(ordered, evidence, config), ordering.item_ranks)
-        peers = taken_twice(fit_peers(ordered, evidence, config), ordering.user_ranks)
+        fitted = fit_evidence(
+            evidence, lambda e: fit_product_links(ordered, e, config), lambda e: fit_peers(ordered, e, config)
+        )
         self.interactions_ = interactions
         self.min_value_ = self.min_value
-        self._finish(replace(result, state=result.state.restored(ordering)), config)
-        self._ordering = ordering
-        self.evidence_config_, self.tuning_, self.links_, self.peers_ = evidence, tuning, links, peers
+        self._finish(replace(result, state=result.state.restored(ordering)), config, fitted.restored(ordering))
+        self._ordering, self.tuning_ = ordering, tuning
         if allowed is not None:
             self.excluded_items_ = ~allowed
         if start is not None:
@@ -270,23 +274,22 @@ class OCuLaR(  # type: ignore[call-arg]
         previous.check(interactions, config.n_coclusters)
         return previous
 
-    def _finish(self, result: FitResult, config: FitConfig) -> None:
+    def _finish(self, result: FitResult, config: FitConfig, evidence: FittedEvidence) -> None:
         """Keep what a fit leaves behind, wherever its sweeps ran."""
-        if result.interrupted:
-            warnings.warn(
-                f"interrupted: the model keeps the state after sweep {len(result.state.objectives)}, the best so far",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        if result.interrupted or evidence.missing:
+            n_sweeps, missing = len(result.state.objectives), " and ".join(evidence.missing)
+            kept = f"the state after sweep {n_sweeps}, the best so far" if result.interrupted else "its co-clusters"
+            without = f", without {missing}" if missing else ""
+            warnings.warn(f"interrupted: the model keeps {kept}{without}", ConvergenceWarning, stacklevel=3)
         elif not result.converged and config.tol > 0:
             ended = f"not converged after {config.max_iter} sweeps; increase "
             warnings.warn(NotConvergedWarning(ended, Parameter("max_iter"), " or ", Parameter("tol")), stacklevel=3)
         self.config_ = config
         self.converged_ = result.converged
-        self.interrupted_ = result.interrupted
-        self.calibration_ = None
+        self.interrupted_ = result.interrupted or bool(evidence.missing)
+        self.calibration_ = self.tuning_ = None
         self._learn(result.state)
-        self._keep_patterns_only()
+        self.evidence_config_, self.links_, self.peers_ = evidence.config, evidence.links, evidence.peers
         self.pattern_labels_ = {}
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 

@@ -76,13 +76,6 @@ class Fitted(Parameters):
         for name in DERIVED:
             self.__dict__.pop(name, None)
 
-    def _keep_patterns_only(self) -> None:
-        """Keep no links and no peers, as in the paper."""
-        self.evidence_config_, self.tuning_ = EvidenceConfig(), None
-        n_users, n_items = self.user_factors_.shape[0], self.item_factors_.shape[0]
-        self.links_ = sp.csr_array((n_items, n_items), dtype=np.float32)
-        self.peers_ = sp.csr_array((n_users, n_users), dtype=np.float32)
-
     @property
     def _base(self) -> float:
         """The part of z that all pairs share."""

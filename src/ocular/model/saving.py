@@ -11,6 +11,7 @@ from ocular.artifact import SavedInteractions, SavedModel, write_model
 from ocular.data.interactions import Interactions
 from ocular.explain.calibration import Calibration
 from ocular.model.fitted import Fitted
+from ocular.tuning import Choice
 
 
 class Saving(Fitted):
@@ -35,6 +36,7 @@ class Saving(Fitted):
             peers=self.peers_,
             pattern_labels=self.pattern_labels_,
             calibration=None if self.calibration_ is None else self.calibration_.to_dict(),
+            tuning=None if self.tuning_ is None else self.tuning_.to_dict(),
             interactions=self._saved_interactions(),
         )
         write_model(Path(path), saved)
@@ -46,13 +48,13 @@ class Saving(Fitted):
     def _restore(self, saved: SavedModel[Interactions]) -> None:
         """Take over what was saved of a fit."""
         calibration = None if saved.calibration is None else Calibration.from_dict(dict(saved.calibration))
+        tuning = None if saved.tuning is None else Choice.from_dict(dict(saved.tuning), saved.config)
         self.config_, self.min_value_, self.interactions_ = saved.config, saved.min_value, saved.interactions
         self.n_features_in_ = saved.interactions.n_items
         self.user_factors_, self.item_factors_ = saved.user_factors, saved.item_factors
         self.user_bias_, self.item_bias_, self.bias_ = saved.user_bias, saved.item_bias, saved.bias
         self.history_, self.converged_, self.interrupted_ = saved.objective_values, saved.converged, False
         self.objective_, self.n_iter_ = self.history_[-1], len(self.history_)
-        self.excluded_items_, self.calibration_ = saved.excluded_items, calibration
+        self.excluded_items_, self.calibration_, self.tuning_ = saved.excluded_items, calibration, tuning
         self.evidence_config_, self.links_, self.peers_ = saved.evidence, saved.links, saved.peers
-        self.tuning_ = None
         self.pattern_labels_ = dict(saved.pattern_labels)
