@@ -91,7 +91,7 @@ def test_the_day_is_that_of_the_newest_purchase_unless_given() -> None:
 
 
 def test_purchases_after_the_day_do_not_count() -> None:
-    data = purchases(every(0, 0, 0, 10, 20, 30, 400, 401, 402), quantity=[2.0, 2, 2, 2, 99, 99, 99])
+    data = purchases(every(0, 0, 0, 10, 20, 30, 400, 401, 402, 403, 404), quantity=[2.0] * 4 + [99.0] * 5)
     reorders = find_reorders(data, START + 40)
     assert reorders.n_purchases.tolist() == [4]
     assert reorders.intervals.tolist() == [10.0]

@@ -38,9 +38,9 @@ class DueRule:
     """
     When a product counts as bought regularly, and when as due.
 
-    Measured by experiments/due.py on Online Retail, on dates before those that it reports. Three intervals are the
-    fewest whose median is more than a mean; of what is due after three purchases fewer were bought (35%, not 44%). The
-    spread changes little: it is what makes the sentence true. Of the windows tried this one held most purchases.
+    Measured by experiments/due.py on Online Retail, on days before those that it reports. Three intervals are the
+    fewest whose median is more than a mean, and with two of them a smaller share is bought (35%, not 44%). The spread
+    hardly changes the share; it makes the word "regularly" true. Of the windows tried, this one has the largest share.
     """
 
     min_purchases: int = 4  # on different days
