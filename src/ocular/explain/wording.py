@@ -68,15 +68,18 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
     confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
     assumption = _assumption(explanation, client, write)
     summary = explanation.summary(max_reasons)
+    if not explanation.reasons and not len(explanation.client_items):
+        return Rationale(f"{assumption}{_bestseller(explanation, product)}", [], _notes(explanation))
     if not summary.shown_reasons:
         known = f"{bought}, with a confidence of {confidence}"
         if not explanation.owned:
             known = f"{product} has a confidence of {confidence} for {client}"
-        why = "the co-clusters that hold both have no other purchase or no other buyer to show for it."
+        why = "its reasons have no other purchase or no other buyer to show for it."
         if not explanation.reasons:
             popular = explanation.base > 2 * explanation.background
             alone = "what popularity alone gives" if popular else "the background probability of any pair"
-            why = f"the model has no reason, because no co-cluster holds both; this is {alone}."
+            owned = "nothing else" if explanation.owned else "nothing"
+            why = f"the model has no reason, because {owned} that {client} owns leads to it; this is {alone}."
         return Rationale(f"{assumption}{known}: {why}", [], _notes(explanation))
     head = f"{product} is recommended to {client} with confidence {confidence}"
     if explanation.owned:
@@ -90,6 +93,13 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
             points.append(sentence(explanation, reason, lambda _: show_clients, write))
     points += _what_is_not_shown(explanation, summary, first)
     return Rationale(f"{assumption}{head} because:", points, _notes(explanation))
+
+
+def _bestseller(explanation: Explanation, product: str) -> str:
+    """Return what can be said to a client who owns nothing: how many others own the product."""
+    buyers, n_users = len(explanation.interactions.by_item[explanation.item]), explanation.interactions.n_users
+    share = f"{buyers:,} of {n_users:,} clients ({percent(buyers / n_users)}) {'owns' if buyers == 1 else 'own'}"
+    return f"No purchases yet; bestsellers come first: {share} {product}."
 
 
 def _assumption(explanation: Explanation, client: str, write: Write) -> str:
