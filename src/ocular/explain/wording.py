@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NO_PRICE = "No price estimate: too few other clients paid a known price for it."
 MAX_RANGES = 1000  # numbered clients or products that are looked through for ranges
 MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
+MIN_TREND = 1.5  # times the usual rate, or one part in so many, that is worth a sentence
 MAX_COUNTED = 3  # products of links with the number of their owners in a sentence
 
 MayName = Callable[[int], bool]  # whether a reader may learn the name of this client
@@ -218,8 +219,19 @@ def _what_is_not_shown(explanation: Explanation, summary: ReasonSummary, client:
     return sentences
 
 
+def trend_note(trend: float) -> str | None:
+    """
+    Return a sentence on a product that sells much faster or slower than it used to; None where it does not.
+
+    >>> trend_note(2.13), trend_note(1.1)
+    ('It sells at 2.1 times its usual rate.', None)
+    """
+    return f"It sells at {trend:.2g} times its usual rate." if max(trend, 1 / trend) >= MIN_TREND else None
+
+
 def _notes(explanation: Explanation) -> list[str]:
-    notes = []
+    note = trend_note(explanation.trend)
+    notes = [] if note is None else [note]
     if explanation.observed is not None:
         notes.append(explanation.observed.text())
     purchases = explanation.interactions.purchases
