@@ -58,7 +58,13 @@ class EvidenceConfig:
 
     def for_peers(self, fit: FitConfig) -> LinkConfig:
         """Return how peers are fitted beside these patterns."""
-        return LinkConfig(self.peer_regularization, self.n_links, fit.background, n_threads=fit.threads)
+        return LinkConfig(
+            self.peer_regularization,
+            self.n_links,
+            fit.background,
+            n_threads=fit.threads,
+            refusal_weight=fit.refusal_weight,
+        )
 
 
 def fit_product_links(interactions: Interactions, evidence: EvidenceConfig, config: FitConfig) -> sp.csr_array:

@@ -29,7 +29,7 @@ from ocular.model import OCuLaR
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import Factors, FitConfig, State
+from ocular.solver.config import Factors, FitConfig, State, row_extras
 from ocular.solver.cpu import step_rows, step_sparse_rows
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
@@ -249,6 +249,9 @@ class SparkBackend(BaseBackend):
         self.half_sweeps.append(HalfSweep(side, ended - begun, broadcast - begun, ran - broadcast, kernel, ended - ran))
         return factors, steps, values
 
+    def _positive_weights(self) -> NDArray[np.float64]:
+        return self._users.weight_sums
+
     def _inverse_probabilities(self) -> NDArray[np.float64]:
         background = self._config.background + self._state.bias
         done = self._users.run(inverse_block, self._side("user"), self._side("item"), background)
@@ -294,7 +297,8 @@ def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, backgro
     inverse = np.empty(len(positives))
     pool.run(
         kernels.sum_inverse_probabilities, positives, users.table[here], items.table, positives.indptr,
-        positives.indices, users.weights[here], items.weights, np.float32(background), inverse,
+        positives.indices, row_extras(positives, 1.0)[0], users.weights[here], items.weights,
+        np.float32(background), inverse,
     )  # fmt: skip
     return inverse
 
