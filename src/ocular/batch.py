@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Labels
+from ocular.data.interactions import Adjacency, Labels, merged
 from ocular.explain.reasons import LINKS, MAX_PEERS, PATTERN, PEERS
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
@@ -27,7 +27,7 @@ class Clients(NamedTuple):
     labels: Labels
     rows: sp.csr_array  # their evidence, as `ocular.evidence` has it
     bias: NDArray[np.float32]
-    owned: Adjacency
+    owned: Adjacency  # and what they refused
 
     @classmethod
     def of(cls, model: OCuLaR, first: int, last: int) -> Clients:
@@ -68,7 +68,8 @@ class Batch:
         (similar_buyers of similar_clients). These are null where there is no reason or it is of another kind, price
         and value where no typical price is known.
         """
-        ids, affinity = self._scorer.top(clients.rows, clients.owned, min(n, len(self._labels)), self._allowed)
+        hidden = merged(clients.owned, clients.owned.refused)
+        ids, affinity = self._scorer.top(clients.rows, hidden, min(n, len(self._labels)), self._allowed)
         rows, ranks = np.nonzero(ids >= 0)
         items = ids[rows, ranks]
         # z itself, not recovered from a confidence, which is 1 from z ≈ 17 on in float32

@@ -319,7 +319,7 @@ def test_a_fingerprint_tells_weights_and_refusals_apart() -> None:
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e-60])
 def test_weights_must_be_above_zero(bad: float) -> None:
     data = Interactions.from_matrix(np.eye(3))
-    with pytest.raises(DataError, match=r"expected weights above 0, got .* \(1 of 3\); leave out pairs"):
+    with pytest.raises(DataError, match=r"expected weights above zero, got .* \(1 of 3\); leave out pairs"):
         data.weighted([1.0, bad, 2.0])
 
 

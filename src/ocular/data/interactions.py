@@ -69,6 +69,24 @@ class Adjacency:
         return sp.csr_array((ones, self.indices, indptr), shape=(len(self), n_columns))
 
 
+def rows_of(arrays: dict[str, NDArray[Any]]) -> Adjacency:
+    """Take who bought what out of `Interactions.arrays`, with weights and refusals where there are any."""
+    refused = None
+    if "refused_indptr" in arrays:
+        refused = Adjacency(arrays.pop("refused_indptr"), arrays.pop("refused_indices"))
+    return Adjacency(arrays.pop("indptr"), arrays.pop("indices"), arrays.pop("weights", None), refused)
+
+
+def merged(one: Adjacency | None, other: Adjacency | None) -> Adjacency | None:
+    """Return what is in either of two lists of rows, of which each may be None; nothing is in both."""
+    if one is None or other is None:
+        return one if other is None else other
+    indptr = one.indptr + other.indptr
+    rows = np.concatenate([np.repeat(np.arange(len(part)), part.degrees) for part in (one, other)])
+    order = np.argsort(rows, kind="stable")
+    return Adjacency(indptr, np.concatenate([one.indices, other.indices])[order])
+
+
 @dataclass(frozen=True)
 class Purchases:
     """Every purchase, sorted by pair: repeated purchases are one positive but keep their amounts."""
@@ -217,13 +235,15 @@ class Interactions:
         X: Any,
         *,
         min_value: float | None = None,
+        weighted: bool = False,
         user_labels: Iterable[Any] | None = None,
         item_labels: Iterable[Any] | None = None,
     ) -> Interactions:
         """
         Build Interactions from a users × items matrix, sparse or dense, of zeros and ones.
 
-        `min_value` turns ratings into positives: what is stored and at least that large counts.
+        `min_value` turns ratings into positives: what is stored and at least that large counts. With `weighted` values
+        are the weights of the positives, above 0.
         """
         matrix = _as_csr(X)
         values = matrix.data
@@ -234,7 +254,7 @@ class Interactions:
         else:
             positive = values != 0
             strange = values[positive & (values != 1)]
-            if len(strange):
+            if len(strange) and not weighted:
                 sign = "a negative value, " if strange.min() < 0 else ""
                 raise DataError(
                     f"expected values 0 or 1, got {sign}{strange[strange.argmin()]:g}; pass ",
@@ -243,12 +263,13 @@ class Interactions:
                 )
         n_users, n_items = matrix.shape
         indptr = np.concatenate([[0], np.cumsum(positive)])[matrix.indptr]
-        return cls(
+        interactions = cls(
             Adjacency(indptr.astype(np.int64), matrix.indices[positive].astype(np.int32)),
             n_items,
             np.arange(n_users) if user_labels is None else as_labels(user_labels),
             np.arange(n_items) if item_labels is None else as_labels(item_labels),
         )
+        return interactions.weighted(values[positive]) if weighted else interactions
 
     @property
     def n_users(self) -> int:
@@ -359,6 +380,14 @@ class Interactions:
         """Return the row of a product by its key or, where it is unique, its name; an unknown one raises."""
         return self._items.find(name)
 
+    def find_user(self, name: Any) -> int | None:
+        """Return the row of a client as `user_index` does, None where there is none."""
+        return self._users.get(name)
+
+    def find_item(self, name: Any) -> int | None:
+        """Return the row of a product as `item_index` does, None where there is none."""
+        return self._items.get(name)
+
     def user_name(self, user: int) -> Any:
         """Return the name of a client as it is shown."""
         return plain((self.user_labels if self.user_names is None else self.user_names)[user])
@@ -435,7 +464,7 @@ def check_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
     wrong = given[~(np.isfinite(given) & (given.astype(np.float32) > 0))]
     if len(wrong):
         raise DataError(
-            f"expected weights above 0, got {wrong[0]:g} ({len(wrong):,} of {n:,}); leave out pairs that must not count"
+            f"expected weights above zero, got {wrong[0]:g} ({len(wrong):,} of {n:,}); leave out pairs that must not count"
         )
     return given.astype(np.float32)
 

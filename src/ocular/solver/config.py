@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
 from ocular.data.ordering import Ordering, taken
+from ocular.data.weights import check_kind, half_life_days
 from ocular.validation import check_choice, check_flag, check_number, check_whole
 
 LANES = 16  # factor columns are padded with zeros to a multiple of this, so that vector loops have no scalar tail
@@ -32,6 +33,8 @@ class FitConfig:
     relative: bool = False
     bias: bool = False
     background: float = 1e-4
+    half_life: float | None = None  # days
+    weights: str | None = None
     refusal_weight: float = 5.0
     max_iter: int = 100
     tol: float = 1e-4
@@ -54,6 +57,8 @@ class FitConfig:
         number("tol", 0)
         number("background", 1e-12, 1)
         number("refusal_weight", 1, 1e6)
+        object.__setattr__(self, "half_life", half_life_days(self.half_life))
+        object.__setattr__(self, "weights", check_kind(self.weights, self.half_life))
         number("beta", 0.01, 0.99)
         number("sigma", 0.0001, 0.99)
         for name in ("relative", "bias"):
