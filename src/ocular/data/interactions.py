@@ -463,9 +463,8 @@ def check_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
         raise DataError(f"expected a weight for each of {n:,} pairs, got shape {given.shape}")
     wrong = given[~(np.isfinite(given) & (given.astype(np.float32) > 0))]
     if len(wrong):
-        raise DataError(
-            f"expected weights above zero, got {wrong[0]:g} ({len(wrong):,} of {n:,}); leave out pairs that must not count"
-        )
+        wrong_ones = f"{wrong[0]:g} ({len(wrong):,} of {n:,})"
+        raise DataError(f"expected weights above zero, got {wrong_ones}; leave out pairs that must not count")
     return given.astype(np.float32)
 
 
