@@ -104,7 +104,7 @@ def test_defaults_are_those_of_the_design() -> None:
         "n_coclusters": 100, "regularization": 30.0, "links": 0.0, "peers": None, "popularity": None,
         "link_regularization": None, "link_loss": None, "peer_regularization": None, "n_links": 500,
         "metric": "balanced", "relative": False, "bias": False, "background": 1e-4, "half_life": None, "weights": None,
-        "refusal_weight": 5.0,
+        "refusal_weight": 10.0,
         "max_iter": 100, "tol": 1e-4, "beta": 0.5, "sigma": 0.1, "init": "auto", "line_search": "scaled",
         "min_value": None, "device": "cpu", "n_threads": None, "random_state": None, "verbose": False,
     }  # fmt: skip
@@ -617,7 +617,10 @@ def test_a_pair_without_a_common_cocluster_has_no_reason(model: OCuLaR) -> None:
     explanation = model.explain(u, i)
     assert explanation.reasons == []
     assert explanation.confidence == pytest.approx(-math.expm1(-BACKGROUND), rel=1e-6)
-    assert "no co-cluster holds both; this is the background probability" in explanation.text()
+    assert (
+        "has no reason, because nothing that Client 0 GmbH owns leads to it; this is the background"
+        in explanation.text()
+    )
 
 
 def test_coclusters_are_the_planted_ones(model: OCuLaR, market: Planted, bought: np.ndarray) -> None:

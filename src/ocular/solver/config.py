@@ -35,7 +35,7 @@ class FitConfig:
     background: float = 1e-4
     half_life: float | None = None  # days
     weights: str | None = None
-    refusal_weight: float = 5.0
+    refusal_weight: float = 10.0
     max_iter: int = 100
     tol: float = 1e-4
     beta: float = 0.5
