@@ -5,10 +5,10 @@ python experiments/refusals.py
 
 A made-up market with known patterns, and on top of it promotions: followers of a pattern were sold a product that does
 not belong to it, once. A model takes that for taste and recommends the product to the other followers. Sellers show the
-recommendations to a third of the clients, who decline those of promotions, and a tenth of the right ones. The model is
-fitted again with their refusals, each as an unknown of weight c. c is chosen by the feedback of another third, and
-measured on the last third, who declined nothing: recommendations of promotions that are left, and right ones, which are
-in a pattern of the client.
+recommendations to a third of the clients, who decline those of promotions and, where some do so by mistake, a tenth of
+the right ones. The model is fitted again with their refusals, each as an unknown of weight c. c is chosen by the
+feedback of another third, and measured on the last third, who declined nothing: recommendations of promotions that are
+left, and right ones, which are in a pattern of the client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ocular.synthetic import b2b
 
 WEIGHTS, SEEDS, N = (1.0, 2.0, 5.0, 10.0, 20.0), 3, 10
 PROMOTIONS, SOLD = 30, 0.4  # products, and the share of a pattern's followers who bought each
-MISTAKEN = 0.1  # share of right recommendations that are declined, too
+FEEDBACK = {"exact": 0.0, "some by mistake": 0.1}  # share of right recommendations that are declined, too
 MODELS: dict[str, dict[str, Any]] = {
     "patterns": {},
     "patterns + links": {"links": 1.0, "link_regularization": 30.0},
@@ -67,23 +67,25 @@ def count(model: OCuLaR, market: Market, clients: NDArray[np.int64]) -> dict[str
     }
 
 
-def declined(model: OCuLaR, market: Market, clients: NDArray[np.int64], rng: np.random.Generator) -> Adjacency:
+def declined(
+    model: OCuLaR, market: Market, clients: NDArray[np.int64], mistaken: float, rng: np.random.Generator
+) -> Adjacency:
     """Return the recommendations that the clients are shown and decline: of promotions, and some by mistake."""
     ids, _ = model.recommend(clients, N=N)
     refused = np.zeros(market.right.shape, dtype=int)
     shown = np.repeat(clients, N), ids.ravel()
-    refused[shown] = market.promoted[shown] | (market.right[shown] & (rng.random(ids.size) < MISTAKEN))
+    refused[shown] = market.promoted[shown] | (market.right[shown] & (rng.random(ids.size) < mistaken))
     return Interactions.from_matrix(refused).by_user
 
 
-def run(name: str, size: tuple[int, int, int], K: int, seed: int) -> dict[str, Any]:
+def run(name: str, mistaken: float, size: tuple[int, int, int], K: int, seed: int) -> dict[str, Any]:
     """Return what each weight does for the clients whose feedback chooses it, and for those who were never asked."""
     market, rng = make_market(*size, seed), np.random.default_rng(seed)
     train, hidden = per_user_split(market.purchases, 0.2, seed)
     hidden = hidden.where(market.right[hidden.pair_users, hidden.by_user.indices])  # a promotion is no taste
     asked, choosing, others = np.array_split(rng.permutation(train.n_users), 3)
     usual = {"n_coclusters": K, "regularization": 3.0, "tol": 1e-3, "random_state": seed, "n_threads": 1}
-    refusals = declined(OCuLaR(**usual | MODELS[name]).fit(train), market, asked, rng)
+    refusals = declined(OCuLaR(**usual | MODELS[name]).fit(train), market, asked, mistaken, rng)
     found: dict[str, Any] = {"refusals": len(refusals.indices)}
     for c in WEIGHTS:
         model = OCuLaR(**usual | MODELS[name], refusal_weight=c).fit(train.with_refusals(refusals))
@@ -102,26 +104,10 @@ def main() -> None:
     if given.quick:
         size, K, seeds, names = (300, 60, 8), 8, range(1), names[1:2]
     results: dict[str, Any] = {}
-    for name in names:
-        runs = [run(name, size, K, seed) for seed in seeds]
-        results[name] = {"refusals": float(np.mean([each["refusals"] for each in runs]))}
-        print(f"{name}: {results[name]['refusals']:.0f} refusals; of {N} recommendations to clients never asked")
-        gains = {}
-        for c in WEIGHTS:
-            means: dict[str, Any] = defaultdict(dict)
-            for group in ("choosing", "others"):
-                for metric in runs[0][f"{c:g}"][group]:
-                    means[group][metric] = float(np.mean([each[f"{c:g}"][group][metric] for each in runs]))
-            results[name][f"{c:g}"], others = means, means["others"]
-            # what a seller counts: recommendations that are right, less those that will be declined
-            gains[c] = means["choosing"]["right"] - means["choosing"]["promoted"]
-            print(
-                f"  c {c:4g}  promoted {others['promoted']:.3f}  right {others['right']:.3f}  "
-                f"recall@{N} {others['recall']:.4f}   (right - promoted of those who choose: {gains[c]:.3f})",
-                flush=True,
-            )
-        results[name]["chosen"] = max(gains, key=lambda c: gains[c])
-        print(f"  chosen by held-out feedback: c = {results[name]['chosen']:g}")
+    for feedback, mistaken in FEEDBACK.items():
+        for name in names:
+            runs = [run(name, mistaken, size, K, seed) for seed in seeds]
+            results[f"{name}, {feedback}"] = summarize(f"{name}, {feedback}", runs)
     panels = {
         title: {
             name: (WEIGHTS, [found[f"{c:g}"]["others"][metric] for c in WEIGHTS]) for name, found in results.items()
@@ -131,6 +117,29 @@ def main() -> None:
         )
     }  # fmt: skip
     save(given, "refusals", results, draw_lines(panels, "Clients who were never asked", "weight c of a refusal"))
+
+
+def summarize(title: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Print and return the means over runs, and the weight that the feedback of those who choose prefers."""
+    result: dict[str, Any] = {"refusals": float(np.mean([each["refusals"] for each in runs]))}
+    print(f"{title}: {result['refusals']:.0f} refusals; of {N} recommendations to clients never asked")
+    gains = {}
+    for c in WEIGHTS:
+        means: dict[str, Any] = defaultdict(dict)
+        for group in ("choosing", "others"):
+            for metric in runs[0][f"{c:g}"][group]:
+                means[group][metric] = float(np.mean([each[f"{c:g}"][group][metric] for each in runs]))
+        result[f"{c:g}"], others = means, means["others"]
+        # what a seller counts: recommendations that are right, less those that will be declined
+        gains[c] = means["choosing"]["right"] - means["choosing"]["promoted"]
+        print(
+            f"  c {c:4g}  promoted {others['promoted']:.3f}  right {others['right']:.3f}  "
+            f"recall@{N} {others['recall']:.4f}   (right - promoted of those who choose: {gains[c]:.3f})",
+            flush=True,
+        )
+    result["chosen"] = max(gains, key=lambda c: gains[c])
+    print(f"  chosen by held-out feedback: c = {result['chosen']:g}")
+    return result
 
 
 if __name__ == "__main__":
