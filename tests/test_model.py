@@ -105,7 +105,7 @@ def test_defaults_are_those_of_the_design() -> None:
         "n_coclusters": 100, "regularization": 30.0, "links": 0.0, "peers": None, "popularity": None,
         "link_regularization": None, "link_loss": None, "peer_regularization": None, "n_links": 500,
         "metric": "balanced", "relative": False, "bias": False, "background": 1e-4, "half_life": None, "weights": None,
-        "refusal_weight": 10.0,
+        "refusal_weight": 10.0, "trend": None, "trend_half_life": None,
         "max_iter": 100, "tol": 1e-4, "beta": 0.5, "sigma": 0.1, "init": "auto", "line_search": "scaled",
         "min_value": None, "device": "cpu", "n_threads": None, "random_state": None, "verbose": False,
     }  # fmt: skip
