@@ -209,6 +209,25 @@ def test_a_bought_pair_and_unknown_names_are_told(sales: Interactions, caplog: p
     assert [message[:9] for message in caplog.messages] == ["1 of 2 re", "1 of 1 re"]
 
 
+def test_a_text_says_that_similar_clients_declined() -> None:
+    R = np.zeros((20, 8), dtype=int)
+    R[:10, :4] = R[10:, 4:] = 1
+    R[4:9, 3] = 0  # five of ten do not have it
+    asked = [(4, 3), (5, 3), (6, 3)]
+    for refusals, expected in ((asked, "3 of 9 similar clients declined it."), (asked[:1], None)):
+        pairs = np.zeros(R.shape, dtype=int)
+        for pair in refusals:
+            pairs[pair] = 1
+        model = estimator(n_coclusters=2, regularization=0.1, max_iter=60, refusal_weight=1.0).fit(R, refusals=pairs)
+        explanation = model.explain(8, 3)
+        text = explanation.text()
+        assert explanation.declined == (len(refusals), 9)
+        assert explanation.to_dict()["declined"] == len(refusals)
+        assert ("declined" in text) == (expected is not None)
+        assert expected is None or expected in text
+        assert "declined" not in model.explain(8, 2).text()
+
+
 # -------------------------------------------------------------------------------------------------------------- saving
 
 

@@ -121,20 +121,19 @@ def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np
     return np.where(positives > 0, weights, 1.0).astype(np.float32)
 
 
-RowExtras: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int32], np.float32]
+RowExtras: TypeAlias = tuple[NDArray[np.float32] | None, NDArray[np.int64] | None, NDArray[np.int32] | None, np.float32]
 
 
 def row_extras(positives: Adjacency, refusal_weight: float) -> RowExtras:
     """
     Return what kernels know of rows besides their positives: the weights of these, then what was refused.
 
-    The latter are ends, columns and how much more than 1 they weigh. All are empty where there is nothing.
+    The latter are ends, columns and how much more than 1 they weigh. They are None where there is nothing: Numba
+    compiles a kernel for that case by itself, in which nothing is left of them.
     """
-    weights = np.empty(0, dtype=np.float32) if positives.weights is None else positives.weights
-    ends, columns = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-    if positives.refused is not None and refusal_weight > 1:
-        ends, columns = positives.refused.indptr, positives.refused.indices
-    return weights, ends, columns, np.float32(refusal_weight - 1)
+    refused = positives.refused if refusal_weight > 1 else None
+    parts = (None, None) if refused is None else (refused.indptr, refused.indices)
+    return positives.weights, *parts, np.float32(refusal_weight - 1)
 
 
 def padded(rows: Factors, width: int) -> NDArray[np.float32]:

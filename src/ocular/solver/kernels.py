@@ -105,7 +105,7 @@ def likelihood(z, neighbours, row_weight, other_weights, pair_weights, backgroun
     """
     What a block of positives with these affinities adds to Q; fills their probabilities p and weights w.
 
-    `pair_weights`, those of the positives, are empty where all weigh 1: nothing of their number is allocated then.
+    `pair_weights`, those of the positives, are None where all weigh 1, and then cost nothing.
     """
     n = len(neighbours)
     probabilities(z, n, background, p, bits)
@@ -113,7 +113,7 @@ def likelihood(z, neighbours, row_weight, other_weights, pair_weights, backgroun
     for j in range(n):
         known += z[j]
         w[j] = row_weight * other_weights[neighbours[j]]
-    if len(pair_weights):
+    if pair_weights is not None:
         for j in range(n):
             w[j] *= pair_weights[j]
     return -(known + sum_of_logs(p, w, n, bits))
@@ -137,7 +137,7 @@ def row_value(
         block = neighbours[start : start + BLOCK]
         n = len(block)
         affinities(f, other, block, z)
-        pairs = pair_weights[start : start + BLOCK]
+        pairs = None if pair_weights is None else pair_weights[start : start + BLOCK]
         value += likelihood(z, block, row_weight, other_weights, pairs, background, p, w, bits)
         if slopes:
             for j in range(n):
@@ -163,8 +163,8 @@ def update_rows(
     other_sum,  # (K,) sum over all rows of the other side
     indptr,  # (n_rows + 1,) positives of the rows
     indices,  # (nnz,)
-    pair_weights,  # (nnz,), or empty; a positive weighs row_weights[r] * other_weights[j] * its own weight
-    refused_ends,  # (n_rows + 1,) what the rows refused, or empty
+    pair_weights,  # (nnz,), or None; a positive weighs row_weights[r] * other_weights[j] * its own weight
+    refused_ends,  # (n_rows + 1,) what the rows refused, or None
     refused,
     refusal,  # by how much more than 1 it weighs
     row_weights,  # (n_rows,)
@@ -185,12 +185,13 @@ def update_rows(
     floats = np.empty((5, BLOCK), np.float32)
     scratch = (floats[0], floats[1], floats[2], floats[3], floats[4], np.empty(BLOCK, np.int32))
     gradient, diagonal, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    there, total = np.empty(K, np.float32), other_sum.copy()
+    there, total = np.empty(K, np.float32), other_sum if refused_ends is None else other_sum.copy()
     for r in range(first_row, last_row):
         f, weight = rows[r], row_weights[r]
-        neighbours, pairs = indices[indptr[r] : indptr[r + 1]], pair_weights[indptr[r] : indptr[r + 1]]
-        has_refused = len(refused_ends) > 0 and refused_ends[r] < refused_ends[r + 1]
-        if has_refused:
+        neighbours = indices[indptr[r] : indptr[r + 1]]
+        pairs = None if pair_weights is None else pair_weights[indptr[r] : indptr[r + 1]]
+        if refused_ends is not None:
+            total[:] = other_sum
             add_refused(total, other, refused[refused_ends[r] : refused_ends[r + 1]], refusal)
         here = row_value(
             f, other, total, ridge, neighbours, weight, other_weights, pairs, background, True, gradient, diagonal,
@@ -222,8 +223,6 @@ def update_rows(
                 break
             size *= beta
             enlarge = False
-        if has_refused:
-            total[:] = other_sum
 
 
 @compiled
@@ -233,15 +232,15 @@ def sum_inverse_probabilities(
     """out[r] = Σ_j w_j / p_j over the row's positives: what the overall bias needs."""
     z, p, bits = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
     for r in range(first_row, last_row):
-        neighbours, pairs = indices[indptr[r] : indptr[r + 1]], pair_weights[indptr[r] : indptr[r + 1]]
+        neighbours = indices[indptr[r] : indptr[r + 1]]
         total = 0.0
         for start in range(0, len(neighbours), BLOCK):
             block = neighbours[start : start + BLOCK]
             affinities(rows[r], other, block, z)
             probabilities(z, len(block), background, p, bits)
-            if len(pairs):
+            if pair_weights is not None:
                 for j in range(len(block)):
-                    p[j] /= pairs[start + j]
+                    p[j] /= pair_weights[indptr[r] + start + j]
             for j in range(len(block)):
                 total += np.float64(row_weights[r] * other_weights[block[j]] / p[j])
         out[r] = total

@@ -31,8 +31,8 @@ def fit_targets(
     entity_ends, features,  # of each entity: its features
     totals,  # (n_features,) number of entities with each
     weights,  # (n_entities,) of a positive
-    pair_weights,  # (n_positives,) besides, or empty
-    refused_ends, refused,  # of each target: the entities that refused it, or empty
+    pair_weights,  # (n_positives,) besides, or None
+    refused_ends, refused,  # of each target: the entities that refused it, or None
     refusal,  # by how much more than 1 they weigh
     itself,  # (n_targets,) the feature that is the target, −1 where there is none: it is no candidate
     n_links, ridge, background, relaxation, max_iter, tol, max_rows, max_features, min_link, kept_share,
@@ -77,15 +77,15 @@ def fit_targets(
         row_weights = np.empty(n_rows, np.float32)
         for r in range(n_rows):
             row_weights[r] = weights[rows[r]]
-            if len(pair_weights):
+            if pair_weights is not None:
                 row_weights[r] *= pair_weights[begin + r * step]
             for a in range(entity_ends[rows[r]], entity_ends[rows[r] + 1]):
                 table[r, place[features[a]]] = 1
         _start(table[:n_rows], row_weights, scale, shares, s, cost)
-        if len(pair_weights):
+        if pair_weights is not None:
             for k in range(1, n + 1):  # a sample of light positives may take off more than there is
                 cost[k] = max(cost[k], MIN_COST)
-        if len(refused_ends):
+        if refused_ends is not None:
             for e in refused[refused_ends[t] : refused_ends[t + 1]]:
                 for a in range(entity_ends[e], entity_ends[e + 1]):
                     cost[place[features[a]]] += refusal

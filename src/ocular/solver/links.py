@@ -133,9 +133,9 @@ def _check_squares(totals: NDArray[np.float32], weights: NDArray[np.float32], ex
     pair_weights, refused_ends, *_ = extras
     if n > MAX_SQUARES:
         raise ConfigError(f"expected at most {MAX_SQUARES:,} products for least squares, got {n:,}; use ", loss)
-    if (weights != 1).any() or len(pair_weights):
+    if (weights != 1).any() or pair_weights is not None:
         raise ConfigError("expected purchases of equal weight for least squares, got others; use ", loss)
-    if len(refused_ends):
+    if refused_ends is not None:
         remedy = " or ", Parameter("refusal_weight", 1)
         raise ConfigError("expected no refusals to learn from with least squares, got some; use ", loss, *remedy)
 

@@ -126,15 +126,15 @@ def update_sparse_rows(
     active = np.empty(K + 1, np.uint32)
     movers, f, there = np.empty(K, np.uint32), np.empty(K, np.float32), np.empty(K, np.float32)
     total, gradient, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    trial, sums = np.empty(1, np.float32), other_sum.copy()
+    trial, sums = np.empty(1, np.float32), other_sum if refused_ends is None else other_sum.copy()
     for r in range(first_row, last_row):
         first, last, weight = indptr[r], indptr[r + 1], row_weights[r]
-        neighbours, z, pairs = indices[first:last], affinity_of[first:last], pair_weights[first:last]
+        neighbours, z = indices[first:last], affinity_of[first:last]
+        pairs = None if pair_weights is None else pair_weights[first:last]
         if len(neighbours) > len(trial):
             trial = np.empty(2 * len(neighbours), np.float32)
 
-        has_refused = len(refused_ends) > 0 and refused_ends[r] < refused_ends[r + 1]
-        if has_refused:
+        if refused_ends is not None:
             for j in refused[refused_ends[r] : refused_ends[r + 1]]:
                 for a in range(other_ends[j], other_ends[j + 1]):
                     sums[other_columns[a]] += refusal * other_strengths[a]
@@ -146,9 +146,8 @@ def update_sparse_rows(
             n_active += 1
         for start in range(0, len(neighbours), BLOCK):
             block = neighbours[start : start + BLOCK]
-            here += likelihood(
-                z[start:], block, weight, other_weights, pairs[start : start + BLOCK], background, p, w, bits
-            )
+            block_weights = None if pairs is None else pairs[start : start + BLOCK]
+            here += likelihood(z[start:], block, weight, other_weights, block_weights, background, p, w, bits)
             for j in range(len(block)):
                 await_row(other_ends, other_columns, other_strengths, neighbours, start + j + AHEAD)
                 odds = ONE / p[j] - ONE
@@ -169,7 +168,7 @@ def update_sparse_rows(
                 movers[n], f[n], total[n], gradient[n], direction[n] = k, row[k], sums[k], slope, slopes[k, 1]
                 n += 1
             slopes[k, 0], slopes[k, 1] = ZERO, ZERO
-        if has_refused:
+        if refused_ends is not None and refused_ends[r] < refused_ends[r + 1]:
             sums[:] = other_sum
         for a in range(n):
             here += np.float64(f[a]) * np.float64(total[a] + penalty * f[a])
@@ -193,9 +192,8 @@ def update_sparse_rows(
             affinities(row, other_ends, other_columns, other_strengths, neighbours, trial)
             for start in range(0, len(neighbours), BLOCK):
                 block = neighbours[start : start + BLOCK]
-                value += likelihood(
-                    trial[start:], block, weight, other_weights, pairs[start : start + BLOCK], background, p, w, bits
-                )
+                block_weights = None if pairs is None else pairs[start : start + BLOCK]
+                value += likelihood(trial[start:], block, weight, other_weights, block_weights, background, p, w, bits)
             if value - here <= sigma * slope:
                 moved = True
                 values[r] = value
