@@ -121,6 +121,8 @@ def check_on_spark(model: OCuLaR) -> None:
     """Refuse parameters that only a fit on one machine takes."""
     if model.device != "cpu":
         raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
+    if model.trend not in (None, 0):  # rankings would need the dates of all purchases
+        raise ConfigError("expected no ", Parameter("trend"), f" on Spark, got {model.trend}; leave it out")
     for name, value in model.get_params().items():
         if name != "init" and isinstance(value, str) and value == "auto":
             raise ConfigError(
