@@ -47,7 +47,7 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--peers", type=number_or_auto, metavar="β", help="Weight of links between clients.")
 @parameter_option("--popularity", type=number_or_auto, metavar="P", help="Below 0 bestsellers count for less.")
 @parameter_option("--trend", type=number_or_auto, metavar="T", help="Above 0 what sells now counts for more.")
-@parameter_option("--trend-half-life", type=number_or_auto, metavar="DAYS", help="When a purchase counts half as recent.")
+@parameter_option("--trend-half-life", type=number_or_auto, metavar="DAYS", help="Half-life of recent purchases.")
 @parameter_option("--link-regularization", type=number_or_auto, metavar="μ", help="Penalty of links.")
 @parameter_option("--peer-regularization", type=number_or_auto, metavar="μ", help="Penalty of peers.")
 @parameter_option("--link-loss", help="Loss of links: likelihood, squares (often better by date) or auto.")
