@@ -15,11 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocular.errors import ArtifactError
+from ocular.solver.attributes import SideAttributes
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.storage import check_writable, write_file
 
 FORMAT, VERSION = "ocular-checkpoint", 3
 PARTS = ("data", "indices", "indptr")  # of sparse memberships
+WEIGHTS = ("user_attribute_weights", "item_attribute_weights")
 # parameters that may change between a fit and its continuation, because they do not change what a sweep does
 CHANGEABLE = ("max_iter", "tol", "n_threads")
 
@@ -45,7 +47,9 @@ class Data(Protocol):
 class Saver:
     """Reads a checkpoint of the same data and parameters, and writes it when it is due."""
 
-    def __init__(self, checkpoint: Checkpoint, data: Data, config: FitConfig) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, data: Data, config: FitConfig, attributes: SideAttributes | None = None
+    ) -> None:
         self._checkpoint = checkpoint
         fixed = {name: value for name, value in asdict(config).items() if name not in CHANGEABLE}
         self._meta: dict[str, Any] = {
@@ -61,6 +65,9 @@ class Saver:
             "user_steps": (n_users,),
             "item_steps": (n_items,),
         }
+        if attributes is not None and config.attribute_strength > 0:
+            self._meta["attributes"] = attributes.fingerprint()
+            self._shapes |= attributes.weight_shapes(config.n_coclusters)
         self._saved_at = time.monotonic()
         self._saved_sweep = 0
         check_writable(checkpoint.path)  # now, not after the first minutes of sweeps
@@ -96,7 +103,9 @@ class Saver:
             raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
         if meta["data"] != self._meta["data"]:
             raise ArtifactError(f"{path} belongs to other purchases; delete it or choose another file")
-        theirs, ours = meta["config"], self._meta["config"]
+        if meta.get("attributes") != self._meta.get("attributes"):
+            raise ArtifactError(f"{path} belongs to other attributes; delete it or choose another file")
+        theirs, ours = asdict(FitConfig()) | meta["config"], self._meta["config"]  # what came later was off
         different = [name for name in ours if theirs.get(name) != ours[name]]
         if different:
             was = ", ".join(f"{name}={theirs.get(name)!r}" for name in different)
@@ -121,6 +130,7 @@ class Saver:
                     item_steps=state.item_steps,
                     bias=np.float64(state.bias),
                     objectives=np.array(state.objectives),
+                    **{name: getattr(state, name) for name in WEIGHTS if name in self._shapes},
                     **_packed("user_factors", state.user_factors),
                     **_packed("item_factors", state.item_factors),
                 ),
