@@ -105,6 +105,9 @@ class CpuBackend(BaseBackend):
         sparse = sparse if users is None and items is None else 0.0
         super().__init__(interactions.by_user, interactions.by_item, config, sparse=sparse)
         self._interactions = interactions
+        for side, rows, n in (("users", users, interactions.n_users), ("items", items, interactions.n_items)):
+            if rows is not None and len(rows) != n:  # the kernels trust it
+                raise DataError(f"expected attributes of {n} {side}, got {len(rows)} rows")
         self._user_attributes = None if users is None else AttributeSide(users, config, self._pool)
         self._item_attributes = None if items is None else AttributeSide(items, config, self._pool)
 
