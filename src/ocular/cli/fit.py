@@ -51,6 +51,12 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
+@parameter_option(
+    "--attribute-strength",
+    type=float,
+    metavar="S",
+    help="How much attributes count in the fit of co-clusters, as in the paper.",
+)
 @parameter_option("--max-iter", type=int, metavar="N", help="Maximum number of sweeps.")
 @parameter_option(
     "--tol", type=float, metavar="T", help="Stop when a sweep lowers the objective by less than this share."

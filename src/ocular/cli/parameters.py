@@ -22,6 +22,7 @@ FIT_PARAMETERS = {  # option -> parameter of OCuLaR
     "metric": "metric",
     "relative": "relative",
     "bias": "bias",
+    "attribute_strength": "attribute_strength",
     "max_iter": "max_iter",
     "tol": "tol",
     "threads": "n_threads",

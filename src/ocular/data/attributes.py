@@ -115,9 +115,7 @@ class _Column:
         return [_range_name(self.bounds, number) if self.bounds else _number_name(number)]
 
 
-def describe(
-    attributes: Attributes, n_rows: int, side: str = "product", separator: str | None = SEPARATOR
-) -> Features:
+def describe(attributes: Attributes, n_rows: int, side: str = "product", separator: str | None = SEPARATOR) -> Features:
     """
     Return the features of rows by their attributes.
 

@@ -35,6 +35,7 @@ class Parameters:
         relative: bool = False,
         bias: bool = False,
         background: float = 1e-4,
+        attribute_strength: float = 0.0,
         max_iter: int = 100,
         tol: float = 1e-4,
         beta: float = 0.5,
@@ -60,6 +61,7 @@ class Parameters:
         self.relative = relative
         self.bias = bias
         self.background = background
+        self.attribute_strength = attribute_strength
         self.max_iter = max_iter
         self.tol = tol
         self.beta = beta
@@ -89,6 +91,7 @@ class Parameters:
             relative=self.relative,
             bias=self.bias,
             background=self.background,
+            attribute_strength=self.attribute_strength,
             max_iter=self.max_iter,
             tol=self.tol,
             beta=self.beta,

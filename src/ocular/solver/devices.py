@@ -67,7 +67,7 @@ def check_no_attributes(config: FitConfig, where: str) -> None:
     if config.attribute_strength > 0:
         strength = Parameter("attribute_strength", 0)
         got = f" on {where}, got {config.attribute_strength:g}: attributes in the likelihood are fitted on the CPU"
-        raise ConfigError("expected ", strength, got, "; use the device cpu")
+        raise ConfigError("expected ", strength, got, " of one machine; leave it out, or fit there")
 
 
 def fold_in(
