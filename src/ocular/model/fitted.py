@@ -36,6 +36,7 @@ DERIVED = (
     "_ordering",
     "_alike_items",
     "_alike_users",
+    "_both_attribute_names",
 )
 
 
@@ -117,7 +118,11 @@ class Fitted(Parameters):
         return self.user_attribute_weights_ if side == "user" else self.item_attribute_weights_
 
     def _attribute_names(self, side: str) -> AttributeNames:
-        return attribute_names(self.interactions_)[side == "item"]
+        return self._both_attribute_names[side == "item"]
+
+    @cached_property
+    def _both_attribute_names(self) -> tuple[AttributeNames, AttributeNames]:
+        return attribute_names(self.interactions_)
 
     @property
     def _base(self) -> float:
