@@ -150,13 +150,14 @@ def test_all_at_once_names_the_strongest_reason(model: OCuLaR) -> None:
     table = Batch(model).recommend(Clients.of(model, 0, 40), 5)
     for row in table.iter_rows(named=True):
         item = int(row["product"])
-        strongest = model.explain(int(row["client"]), item).reasons[0]
+        strongest = model.explain(int(row["client"]), item).strongest_reason
+        assert strongest is not None
         assert row["kind"] == strongest.kind
         assert row["share"] == pytest.approx(
             strongest.contribution / model.affinity(int(row["client"]), item), abs=1e-3
         )
         if strongest.kind == "links":
-            assert row["because"].split("; ") == [str(i) for i in strongest.owned_items[:3]]
+            assert row["because"].split("; ") == [str(i) for i in strongest.named_items[:3]]
     assert {"pattern", "links"} <= set(table["kind"])
 
 

@@ -616,7 +616,10 @@ def test_a_pair_without_a_common_cocluster_has_no_reason(model: OCuLaR) -> None:
     explanation = model.explain(u, i)
     assert explanation.reasons == []
     assert explanation.confidence == pytest.approx(-math.expm1(-BACKGROUND), rel=1e-6)
-    assert "no co-cluster holds both; this is the background probability" in explanation.text()
+    assert (
+        "has no reason, because nothing that Client 0 GmbH owns leads to it; this is the background"
+        in explanation.text()
+    )
 
 
 def test_coclusters_are_the_planted_ones(model: OCuLaR, market: Planted, bought: np.ndarray) -> None:

@@ -4,8 +4,9 @@ Three kinds of evidence in one intensity.
     z_ui = s_i (⟨f_u, f_i⟩ + α Σ_{j bought by u} S_ji + β Σ_{v bought i} T_vu) / (1 + α + β) + background (+ biases)
 
 Patterns are the co-clusters f; links S say that who owns product j tends to buy product i; peers T say that what
-client v buys client u buys; and s_i = (n_i / mean n)^popularity. Written side by side over co-clusters, products and
-clients, z is one product of two sparse rows: x_u = [f_u, what u bought, T_·u] and
+client v buys client u buys; and s_i = (n_i / mean n)^popularity · trend_i^trend, where trend_i is the recent demand of
+a product over its overall demand (`data/trend.py`). Written side by side over co-clusters, products and clients, z is
+one product of two sparse rows: x_u = [f_u, what u bought, T_·u] and
 y_i = s_i / (1 + α + β) · [f_i, α S_·i, β who bought i]. Rankings, probabilities and explanations read these rows, so
 that none of them can disagree.
 """
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.trend import find_trends
 from ocular.solver.config import FitConfig, user_weights
 from ocular.solver.links import LIKELIHOOD, LOSSES, LinkConfig, fit_links
 from ocular.validation import check_choice, check_number, check_whole
@@ -41,10 +43,13 @@ class EvidenceConfig:
     n_links: int = 500
     link_loss: str = LIKELIHOOD  # of links between products; peers are always fitted by the likelihood
     peer_regularization: float = 1000.0
+    trend: float = 0.0
+    trend_half_life: float = 30.0  # days
 
     def __post_init__(self) -> None:
-        for name, low, high in (("links", 0, 1e6), ("peers", 0, 1e6), ("popularity", -5, 5)):
+        for name, low, high in (("links", 0, 1e6), ("peers", 0, 1e6), ("popularity", -5, 5), ("trend", 0, 5)):
             object.__setattr__(self, name, check_number(getattr(self, name), name, low, high))
+        object.__setattr__(self, "trend_half_life", check_number(self.trend_half_life, "trend_half_life", 0.01, 1e5))
         for name in ("link_regularization", "peer_regularization"):
             object.__setattr__(self, name, check_number(getattr(self, name), name, 0, 1e12))
         check_choice(self.link_loss, "link_loss", LOSSES)
@@ -53,7 +58,7 @@ class EvidenceConfig:
     @property
     def is_patterns_only(self) -> bool:
         """Whether this is the model of the paper."""
-        return self.links == 0 and self.peers == 0 and self.popularity == 0
+        return self.links == 0 and self.peers == 0 and self.popularity == 0 and self.trend == 0
 
     def for_links(self, fit: FitConfig) -> LinkConfig:
         """Return how links are fitted beside these patterns."""
@@ -129,11 +134,18 @@ class Evidence:
         return self.config, self.user_factors, self.item_factors, self.links, self.peers
 
     @cached_property
+    def trends(self) -> NDArray[np.float64]:
+        """(n_items,) the recent demand of each item over its overall demand; ones where trend weighs nothing."""
+        if self.config.trend == 0:
+            return np.ones(self.interactions.n_items)
+        return find_trends(self.interactions, self.config.trend_half_life)
+
+    @cached_property
     def item_scales(self) -> Floats:
         """(n_items,) s_i / (1 + α + β)."""
         config = self.config
         degrees = np.maximum(self.interactions.by_item.degrees, 1)
-        scales = (degrees / self.interactions.by_item.degrees.mean()) ** config.popularity
+        scales = (degrees / self.interactions.by_item.degrees.mean()) ** config.popularity * self.trends**config.trend
         scales_of_all: Floats = (scales / (1 + config.links + config.peers)).astype(np.float32)
         return scales_of_all
 

@@ -30,6 +30,8 @@ class Parameters:
         link_regularization: float | str | None = None,
         link_loss: str | None = None,
         peer_regularization: float | str | None = None,
+        trend: float | str | None = None,
+        trend_half_life: float | str | None = None,
         n_links: int = 500,
         metric: str = "balanced",
         relative: bool = False,
@@ -56,6 +58,8 @@ class Parameters:
         self.link_regularization = link_regularization
         self.link_loss = link_loss
         self.peer_regularization = peer_regularization
+        self.trend = trend
+        self.trend_half_life = trend_half_life
         self.n_links = n_links
         self.metric = metric
         self.relative = relative
