@@ -28,7 +28,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases
+from ocular.data.interactions import Attributes, Interactions, Labels, Purchases, rows_of
 from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.evidence import EvidenceConfig
 from ocular.solver.config import FitConfig
@@ -78,7 +78,10 @@ class SavedInteractions(Protocol):
     def item_attributes(self) -> Attributes: ...
 
     def arrays(self) -> Arrays:
-        """Return indptr and indices of the pairs by user and, where amounts are known, pair, price, quantity, time."""
+        """
+        Return indptr and indices of the pairs by user and, where they are known, weights, refused_indptr and
+        refused_indices, and of purchases pair, price, quantity and time.
+        """
         ...
 
 
@@ -303,10 +306,14 @@ def _to_interactions(
     columns = {name.removeprefix(INTERACTIONS): values for name, values in arrays.items() if INTERACTIONS in name}
     user_labels, user_names, user_attributes = _from_table(clients)
     item_labels, item_names, item_attributes = _from_table(products)
-    by_user = Adjacency(columns.pop("indptr"), columns.pop("indices"))
-    by_user.matrix(len(item_labels)).check_format(full_check=True)
+    by_user = rows_of(columns)
+    for rows in (by_user, by_user.refused):
+        if rows is not None:
+            rows.matrix(len(item_labels)).check_format(full_check=True)
+            if len(rows) != len(user_labels):
+                raise ValueError(f"purchases or refusals of {len(rows)} clients where {len(user_labels)} belong")
     purchases = Purchases(**columns, currency=currency) if columns else None
-    return Interactions(
+    interactions = Interactions(
         by_user,
         len(item_labels),
         user_labels,
@@ -317,6 +324,7 @@ def _to_interactions(
         user_names=user_names,
         item_names=item_names,
     )
+    return interactions.weighted(by_user.weights)  # checks them
 
 
 def _read_checked(file: Path, expected: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Labels
+from ocular.data.interactions import Adjacency, Labels, merged
 from ocular.explain.reasons import LINKS, PATTERN, PEERS
 from ocular.explain.strongest import BY_LINKS, BY_PEERS, NONE, Sides, find_strongest
 from ocular.explain.value import ExpectedValues
@@ -25,7 +25,7 @@ class Clients(NamedTuple):
     labels: Labels
     rows: sp.csr_array  # their evidence, as `ocular.evidence` has it
     bias: NDArray[np.float32]
-    owned: Adjacency
+    owned: Adjacency  # and what they refused
 
     @classmethod
     def of(cls, model: OCuLaR, first: int, last: int) -> Clients:
@@ -62,7 +62,8 @@ class Batch:
         bought the product (similar_buyers of similar_clients). These are null where there is no reason to show or it is
         of another kind, price and value where no typical price is known.
         """
-        ids, affinity = self._scorer.top(clients.rows, clients.owned, min(n, len(self._labels)), self._allowed)
+        hidden = merged(clients.owned, clients.owned.refused)
+        ids, affinity = self._scorer.top(clients.rows, hidden, min(n, len(self._labels)), self._allowed)
         rows, ranks = np.nonzero(ids >= 0)
         items = ids[rows, ranks]
         # z itself, not recovered from a confidence, which is 1 from z ≈ 17 on in float32

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import consensus_score
-from support import Array, distance, needs_warp, parameters_of, random_matrix, true_objective
+from support import Array, distance, needs_warp, parameters_of, random_matrix
 
 from ocular import Interactions
 from ocular.errors import ArtifactError, ConfigError, DataError
@@ -155,8 +155,19 @@ def test_missing_values_are_not_observed() -> None:
 # -------------------------------------------------------------------------------------------- kernels and definition
 
 
+def weighted() -> tuple[Interactions, Array, Array]:
+    """The purchases with weights, some others refused, and both as matrices."""
+    rng = np.random.default_rng(4)
+    weights = rng.uniform(0.3, 3.0, DATA.nnz).astype(np.float32)
+    refused = (rng.random(R.shape) < 0.1) & (R == 0)
+    data = DATA.weighted(weights).with_refusals(Interactions.from_matrix(refused).by_user)
+    given = R.copy()
+    given[R > 0] = weights
+    return data, given, refused.astype(np.float64)
+
+
 def oracle_half(
-    rows: Array, other: Array, positives: Array, weights: Array, term: AttributeTerm, W: Array, config: FitConfig,
+    rows: Array, other: Array, positives: Array, pair_weights: Array, term: AttributeTerm, W: Array, config: FitConfig,
     bias: float, own: int, steps: Array,
 ) -> Array:  # fmt: skip
     """One step for every row of a side, by `AttributeRowProblem`; columns K and K + 1 are the biases."""
@@ -167,7 +178,8 @@ def oracle_half(
     out, background = rows.copy(), config.background + bias
     for r in range(len(rows)):
         seen = positives[r] > 0
-        fixed = other[seen], other.sum(axis=0), weights[r][seen], background, ridge, free
+        total = np.where(seen, 1.0, pair_weights[r]) @ other
+        fixed = other[seen], total, pair_weights[r, seen], background, ridge, free
         problem = AttributeRowProblem(*fixed, term.take(r), W)
         out[r], steps[r] = problem.step(
             rows[r], float(steps[r]), config.beta, config.sigma, config.line_search == "scaled"
@@ -175,10 +187,13 @@ def oracle_half(
     return out
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, "weights and refusals"])
 def test_sweeps_are_those_of_the_definition(variant: str) -> None:
-    config = replace(CONFIG, **VARIANTS[variant])
-    K, start = config.n_coclusters, initial_state(DATA, config)
+    config = replace(CONFIG, **VARIANTS.get(variant, {}))
+    data, given, refused = weighted() if variant == "weights and refusals" else (DATA, None, None)
+    weights = objective.user_weights(R, config.relative)
+    pairs = objective.pair_weights(R, weights, given, refused, config.refusal_weight)
+    K, start = config.n_coclusters, initial_state(data, config)
     terms = [AttributeTerm.of(side, config.attribute_strength) for side in BOTH if side is not None]
     user_W, item_W = (side.initial_weights(K).astype(np.float64) for side in BOTH if side is not None)
     columns = K + 2
@@ -186,39 +201,39 @@ def test_sweeps_are_those_of_the_definition(variant: str) -> None:
     for ours, theirs in ((users, start.user_factors), (items, start.item_factors)):
         n = min(columns, theirs.shape[1]) if config.bias else K
         ours[:, :n] = theirs[:, :n]
-    bias, weights = start.bias, objective.user_weights(R, config.relative)
+    bias = start.bias
     user_steps, item_steps = np.ones(60), np.ones(40)
-    with_backend = CpuBackend(DATA, config, attributes=BOTH)
-    with_backend.start(start)
+    backend = CpuBackend(data, config, attributes=BOTH)
+    backend.start(start)
     for sweep in range(1, 4):
-        objective_value = with_backend.sweep()
+        q = backend.sweep()
         if config.bias:
             now = objective.Parameters(
                 users[:, :K], items[:, :K], users[:, K] * BIAS_COLUMN, items[:, K + 1] * BIAS_COLUMN, bias
             )
-            bias = objective.updated_bias(R, now, weights, config.background)
-        by_item = np.broadcast_to(weights, (40, 60))
-        items = oracle_half(items, users, R.T, by_item, terms[1], item_W, config, bias, K + 1, item_steps)
+            bias = objective.updated_bias(R, now, pairs, config.background)
+        items = oracle_half(items, users, R.T, pairs.T, terms[1], item_W, config, bias, K + 1, item_steps)
         for _ in range(2):
             item_W = terms[1].weight_step(items[:, :K], item_W)
-        by_user = np.broadcast_to(weights[:, None], (60, 40))
-        users = oracle_half(users, items, R, by_user, terms[0], user_W, config, bias, K, user_steps)
+        users = oracle_half(users, items, R, pairs, terms[0], user_W, config, bias, K, user_steps)
         for _ in range(2):
             user_W = terms[0].weight_step(users[:, :K], user_W)
-        state = with_backend.state()
+        state = backend.state()
         assert distance(state.user_factors[:, :K], users[:, :K]) < 1e-4, f"users after sweep {sweep}"
         assert distance(state.item_factors[:, :K], items[:, :K]) < 1e-4, f"items after sweep {sweep}"
         assert distance(state.user_attribute_weights, user_W) < 1e-3, f"weights after sweep {sweep}"
         assert distance(state.item_attribute_weights, item_W) < 1e-3, f"weights after sweep {sweep}"
-        assert objective_value == pytest.approx(true_q(state, config), rel=1e-5), f"Q after sweep {sweep}"
-    with_backend.close()
+        assert q == pytest.approx(true_q(state, config, pairs), rel=1e-5), f"Q after sweep {sweep}"
+    backend.close()
 
 
-def true_q(state: State, config: FitConfig, attributes: SideAttributes = BOTH) -> float:
-    """Q of the purchases and the attributes by the definition."""
-    total, K = true_objective(R, parameters_of(state, config), config), config.n_coclusters
+def true_q(state: State, config: FitConfig, pairs: Array | None = None) -> float:
+    """Q of the purchases and the attributes by the definition; `pairs` are the weights of all pairs."""
+    K, weights = config.n_coclusters, objective.user_weights(R, config.relative) if pairs is None else pairs
+    p = parameters_of(state, config)
+    total = objective.objective(R, p, weights, config.regularization, config.background)
     sides = (state.user_factors, state.user_attribute_weights), (state.item_factors, state.item_attribute_weights)
-    for side, (factors, weights) in zip(attributes, sides, strict=True):
+    for side, (factors, weights) in zip(BOTH, sides, strict=True):
         if side is not None and weights is not None:
             term = AttributeTerm.of(side, config.attribute_strength)
             total += term.value(factors[:, :K].astype(np.float64), weights.astype(np.float64))

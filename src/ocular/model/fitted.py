@@ -125,6 +125,13 @@ class Fitted(Parameters):
         return attribute_names(self.interactions_)
 
     @property
+    def refusals_(self) -> Adjacency:
+        """What each user refused, user -> items."""
+        data = self.interactions_
+        nothing = Adjacency(np.zeros(data.n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        return nothing if data.refusals is None else data.refusals
+
+    @property
     def _base(self) -> float:
         """The part of z that all pairs share."""
         return self.config_.background + self.bias_

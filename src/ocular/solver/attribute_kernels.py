@@ -22,6 +22,7 @@ from ocular.solver.kernels import (
     TWO,
     ZERO,
     add_neighbours,
+    add_refused,
     affinities,
     compiled,
     inlined,
@@ -106,8 +107,8 @@ def attribute_value(
 
 @compiled
 def update_attribute_rows(
-    rows, other, other_sum, indptr, indices, row_weights, other_weights, ridge, free, background, steps,
-    values, beta, sigma, scaled,  # as in kernels.update_rows; values have the share of the attributes in them
+    rows, other, other_sum, indptr, indices, pair_weights, refused_ends, refused, refusal, row_weights, other_weights,
+    ridge, free, background, steps, values, beta, sigma, scaled,  # as in kernels.update_rows, attributes in values
     weights,  # (L, K) of the attributes' values; 0 in columns that are no memberships
     intercepts,  # (L,)
     places,  # (L,) 0, 1, 2, …
@@ -126,13 +127,18 @@ def update_attribute_rows(
     more, bits = room_for_values(starts)
     attribute_scratch = (more[0], more[1], more[2], more[3], more[4], more[5], bits)
     gradient, diagonal, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    there = np.empty(K, np.float32)
+    there, total = np.empty(K, np.float32), other_sum.copy()
     for r in range(first_row, last_row):
         f, weight, known = rows[r], row_weights[r], observed[r]
-        neighbours, values_shown = indices[indptr[r] : indptr[r + 1]], shown[shown_ends[r] : shown_ends[r + 1]]
+        neighbours, pairs = indices[indptr[r] : indptr[r + 1]], pair_weights[indptr[r] : indptr[r + 1]]
+        values_shown = shown[shown_ends[r] : shown_ends[r + 1]]
+        has_refused = len(refused_ends) > 0 and refused_ends[r] < refused_ends[r + 1]
+        if has_refused:
+            add_refused(total, other, refused[refused_ends[r] : refused_ends[r + 1]], refusal)
         here = row_value(
-            f, other, other_sum, ridge, neighbours, weight, other_weights, background, True, gradient, diagonal, scratch
-        )
+            f, other, total, ridge, neighbours, weight, other_weights, pairs, background, True, gradient, diagonal,
+            scratch,
+        )  # fmt: skip
         term = attribute_value(
             f, weights, intercepts, places, starts, exclusive, known, values_shown, True, strength, gradient,
             diagonal, attribute_scratch,
@@ -154,7 +160,7 @@ def update_attribute_rows(
             if -slope <= RESOLUTION * abs(here):
                 break
             value = row_value(
-                there, other, other_sum, ridge, neighbours, weight, other_weights, background,
+                there, other, total, ridge, neighbours, weight, other_weights, pairs, background,
                 False, gradient, diagonal, scratch,
             )  # fmt: skip
             term = attribute_value(
@@ -169,6 +175,8 @@ def update_attribute_rows(
                 break
             size *= beta
             enlarge = False
+        if has_refused:
+            total[:] = other_sum
 
 
 @inlined

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency
 from ocular.solver import attribute_kernels
 from ocular.solver.attributes import Attributes
-from ocular.solver.config import FitConfig, column_settings
+from ocular.solver.config import FitConfig, column_settings, row_extras
 from ocular.solver.pool import RowPool
 
 WEIGHT_RIDGE = 1.0  # ρ
@@ -84,8 +84,9 @@ class AttributeSide:
         ridge, free = column_settings(config, bias_column)
         self._pool.run(
             attribute_kernels.update_attribute_rows, positives, rows, other, other_sum, positives.indptr,
-            positives.indices, row_weights, other_weights, ridge, free, np.float32(config.background + bias), steps,
-            values, np.float32(config.beta), config.sigma, config.line_search == "scaled",
+            positives.indices, *row_extras(positives, config.refusal_weight), row_weights, other_weights, ridge, free,
+            np.float32(config.background + bias), steps, values, np.float32(config.beta), config.sigma,
+            config.line_search == "scaled",
             *_spread(weights, rows.shape[1]), *self._shape, a.observed, a.ends, a.values,
             np.float32(config.attribute_strength), shares,
         )  # fmt: skip

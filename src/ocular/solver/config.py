@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
 from ocular.data.ordering import Ordering, taken
+from ocular.data.weights import check_kind, half_life_days
 from ocular.validation import check_choice, check_flag, check_number, check_whole
 
 LANES = 16  # factor columns are padded with zeros to a multiple of this, so that vector loops have no scalar tail
@@ -32,6 +33,9 @@ class FitConfig:
     relative: bool = False
     bias: bool = False
     background: float = 1e-4
+    half_life: float | None = None  # days
+    weights: str | None = None
+    refusal_weight: float = 10.0
     max_iter: int = 100
     tol: float = 1e-4
     beta: float = 0.5
@@ -53,6 +57,9 @@ class FitConfig:
         number("regularization", 0, 1e12)
         number("tol", 0)
         number("background", 1e-12, 1)
+        number("refusal_weight", 1, 1e6)
+        object.__setattr__(self, "half_life", half_life_days(self.half_life))
+        object.__setattr__(self, "weights", check_kind(self.weights, self.half_life))
         number("beta", 0.01, 0.99)
         number("sigma", 0.0001, 0.99)
         number("attribute_strength", 0, 1e6)
@@ -116,6 +123,22 @@ def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np
         return np.ones(len(positives), dtype=np.float32)
     weights = (n_items - positives) / np.maximum(positives, 1)
     return np.where(positives > 0, weights, 1.0).astype(np.float32)
+
+
+RowExtras: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int32], np.float32]
+
+
+def row_extras(positives: Adjacency, refusal_weight: float) -> RowExtras:
+    """
+    Return what kernels know of rows besides their positives: the weights of these, then what was refused.
+
+    The latter are ends, columns and how much more than 1 they weigh. All are empty where there is nothing.
+    """
+    weights = np.empty(0, dtype=np.float32) if positives.weights is None else positives.weights
+    ends, columns = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    if positives.refused is not None and refusal_weight > 1:
+        ends, columns = positives.refused.indptr, positives.refused.indices
+    return weights, ends, columns, np.float32(refusal_weight - 1)
 
 
 def column_settings(config: FitConfig, bias_column: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -15,8 +15,8 @@ from ocular.errors import DataError
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.attribute_steps import AttributeSide
 from ocular.solver.attributes import Attributes, SideAttributes
-from ocular.solver.backend import SPARSE, BaseBackend, column_sums, csr_parts, csr_rows
-from ocular.solver.config import BIAS_COLUMN, FitConfig, State, column_settings, padded, user_weights
+from ocular.solver.backend import SPARSE, BaseBackend, column_sums, csr_parts, csr_rows, weight_sums
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State, column_settings, padded, row_extras, user_weights
 from ocular.solver.pool import RowPool
 
 FOLD_IN_STEPS, FOLD_IN_TOLERANCE = 100, 1e-6
@@ -42,9 +42,10 @@ def step_rows(
     """Take one line-searched step for every row, in place; `values` gets each row's share of Q."""
     ridge, free = column_settings(config, bias_column)
     pool.run(
-        kernels.update_rows, positives, rows, other, other_sum, positives.indptr, positives.indices, row_weights,
-        other_weights, ridge, free, np.float32(config.background + bias), steps, values, np.float32(config.beta),
-        config.sigma, config.line_search == "scaled",
+        kernels.update_rows, positives, rows, other, other_sum, positives.indptr, positives.indices,
+        *row_extras(positives, config.refusal_weight), row_weights, other_weights, ridge, free,
+        np.float32(config.background + bias), steps, values, np.float32(config.beta), config.sigma,
+        config.line_search == "scaled",
     )  # fmt: skip
 
 
@@ -64,7 +65,8 @@ def step_sparse_rows(
     """Return the sparse rows after such a step; `affinities`, those of the positives, change in place."""
     sizes, old, others = np.zeros(len(positives), dtype=np.int64), csr_parts(rows), csr_parts(other)
     problem = (
-        other_sum, positives.indptr, positives.indices, row_weights, other_weights, np.float32(config.regularization),
+        other_sum, positives.indptr, positives.indices, *row_extras(positives, config.refusal_weight), row_weights,
+        other_weights, np.float32(config.regularization),
         np.float32(config.background), steps, values, np.float32(config.beta), config.sigma,
         config.line_search == "scaled",
     )  # fmt: skip
@@ -175,12 +177,15 @@ class CpuBackend(BaseBackend):
                 pool, config, s.user_factors, s.item_factors, self._affinities, item_sum, *users
             )
 
+    def _positive_weights(self) -> NDArray[np.float64]:
+        return weight_sums(self._by_user)
+
     def _inverse_probabilities(self) -> NDArray[np.float64]:
         s, inverse = self._state, np.empty(len(self._by_user))
         self._pool.run(
             kernels.sum_inverse_probabilities, self._by_user, s.user_factors, s.item_factors,
-            self._by_user.indptr, self._by_user.indices, self._user_weights, self._item_weights,
-            np.float32(self._config.background + s.bias), inverse,
+            self._by_user.indptr, self._by_user.indices, row_extras(self._by_user, 1.0)[0], self._user_weights,
+            self._item_weights, np.float32(self._config.background + s.bias), inverse,
         )  # fmt: skip
         return inverse
 

@@ -58,6 +58,7 @@ def open_backend(
     if name == "cpu":
         return cpu.CpuBackend(interactions, config, attributes=attributes)
     check_no_attributes(config, name)
+    _check_plain(interactions.by_user)
     backend: Backend = _gpu().GpuBackend(interactions, config, name)
     return backend
 
@@ -77,6 +78,7 @@ def fold_in(
     name = find_device(device)
     if name == "cpu":
         return cpu.fold_in(positives, item_factors, config, bias)
+    _check_plain(positives)
     rows: NDArray[np.float32] = _gpu().fold_in(positives, item_factors, config, bias, name)
     return rows
 
@@ -123,6 +125,15 @@ def check_memory(device: str, available: float, size: tuple[int, int, int], conf
         f"expected a fit within the {available / 1e9:.2f} GB that are free on {device}, got {needed / 1e9:.2f} GB for "
         f"{config.n_coclusters} co-clusters; use {remedy}"
     )
+
+
+def _check_plain(positives: Adjacency) -> None:
+    """Refuse what the kernels of a GPU do not know."""
+    if positives.weights is not None or positives.refused is not None:
+        raise ConfigError(
+            "expected purchases of equal weight and no refusals on a GPU, got others; fit them with ",
+            Parameter("device", "cpu"),
+        )
 
 
 def _count_gpus() -> int:
