@@ -6,8 +6,9 @@ sha256 digests of the other files, and a digest of itself; all are checked befor
 The folder holds the purchases too, so that a model recommends and explains without the file that it was fitted on.
 
 arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, user_bias, item_bias,
-excluded_items, and interactions_… as `SavedInteractions.arrays` names them. The tables hold the key of each client or
-product, the name that is shown where it is another one, and the attributes.
+excluded_items, user_attribute_weights and item_attribute_weights where the likelihood has attributes, row by row, and
+interactions_… as `SavedInteractions.arrays` names them. The tables hold the key of each client or product, the name
+that is shown where it is another one, and the attributes.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ MANIFEST = "manifest.json"
 FILES = ARRAYS, CLIENTS, PRODUCTS = "arrays.npz", "clients.parquet", "products.parquet"
 KEY, DISPLAY_NAME, ATTRIBUTE = "name", "display name", "attribute:"  # columns of the two tables; the last is a prefix
 CSR_PARTS = ("data", "indices", "indptr")
+WEIGHTS = ("user_attribute_weights", "item_attribute_weights")
 INTERACTIONS = "interactions_"  # prefix of their arrays
 
 
@@ -97,6 +99,8 @@ class SavedModel(Generic[Source_co]):
     user_bias: NDArray[np.float32]
     item_bias: NDArray[np.float32]
     bias: float
+    user_attribute_weights: NDArray[np.float32]  # (n_values, K + 1); no rows where the likelihood has no attributes
+    item_attribute_weights: NDArray[np.float32]
     objective_values: list[float]  # after each sweep
     converged: bool
     excluded_items: NDArray[np.bool_]  # (n_items,) never recommended
@@ -243,6 +247,8 @@ def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] |
         "item_bias": model.item_bias,
         "excluded_items": model.excluded_items,
     }
+    weights = dict(zip(WEIGHTS, (model.user_attribute_weights, model.item_attribute_weights), strict=True))
+    arrays |= {name: table.ravel() for name, table in weights.items() if len(table)}
     tables = {"user": model.user_factors, "item": model.item_factors, "links": model.links, "peers": model.peers}
     for name, table in tables.items():
         arrays |= {f"{name}_{part}": getattr(table, part) for part in CSR_PARTS}
@@ -267,6 +273,8 @@ def _to_model(
     for name, n in (("user_bias", sides["user"]), ("item_bias", sides["item"]), ("excluded_items", sides["item"])):
         if arrays[name].shape != (n,):
             raise ValueError(f"{name} of shape {arrays[name].shape} where {(n,)} belongs")
+    empty = np.empty(0, dtype=np.float32)
+    weights = {name: arrays.get(name, empty).reshape(-1, config.n_coclusters + 1) for name in WEIGHTS}
     return SavedModel(
         config=config,
         min_value=manifest["min_value"],
@@ -275,6 +283,8 @@ def _to_model(
         user_bias=arrays["user_bias"],
         item_bias=arrays["item_bias"],
         bias=fit["bias"],
+        user_attribute_weights=weights[WEIGHTS[0]],
+        item_attribute_weights=weights[WEIGHTS[1]],
         objective_values=fit["objective_values"],
         converged=fit["converged"],
         excluded_items=arrays["excluded_items"].astype(np.bool_),

@@ -63,6 +63,12 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
     help="Pairs known not to fit, with the columns of client and product: never recommended.",
 )
 @parameter_option("--refusal-weight", type=float, metavar="C", help="Weight of refused pairs in the fit.")
+@parameter_option(
+    "--attribute-strength",
+    type=float,
+    metavar="S",
+    help="How much attributes count in the fit of co-clusters, as in the paper.",
+)
 @parameter_option("--max-iter", type=int, metavar="N", help="Maximum number of sweeps.")
 @parameter_option(
     "--tol", type=float, metavar="T", help="Stop when a sweep lowers the objective by less than this share."

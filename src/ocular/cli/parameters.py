@@ -27,6 +27,7 @@ FIT_PARAMETERS = {  # option -> parameter of OCuLaR
     "half_life": "half_life",
     "weight": "weights",
     "refusal_weight": "refusal_weight",
+    "attribute_strength": "attribute_strength",
     "max_iter": "max_iter",
     "tol": "tol",
     "threads": "n_threads",

@@ -48,12 +48,18 @@ class Ordering:
         return None if self.items is None else np.argsort(self.items)
 
     def sort(self, interactions: Interactions) -> Interactions:
-        """Return who bought what in the order of names, with weights and refusals, without amounts and attributes."""
+        """Return who bought what in the order of names, with weights, refusals and attributes, without amounts."""
         if self.is_given:
             return interactions
         rows = interactions.by_user if self.users is None else interactions.by_user.take(self.users)
         labels = taken(interactions.user_labels, self.users), taken(interactions.item_labels, self.items)
-        return Interactions(self.sort_columns(rows), interactions.n_items, *labels)
+        return Interactions(
+            self.sort_columns(rows),
+            interactions.n_items,
+            *labels,
+            user_attributes={name: taken(cells, self.users) for name, cells in interactions.user_attributes.items()},
+            item_attributes={name: taken(cells, self.items) for name, cells in interactions.item_attributes.items()},
+        )
 
     def sort_columns(self, rows: Adjacency) -> Adjacency:
         """Return rows of products with the products in the order of names."""

@@ -14,6 +14,7 @@ from ocular.data.interactions import Interactions
 from ocular.data.splits import Split, random_split
 from ocular.errors import Parameter, Phrased
 from ocular.evidence import EvidenceConfig
+from ocular.model.attributes import side_attributes
 from ocular.model.fitted import Fitted
 from ocular.model.fitting import with_weights
 from ocular.model.parameters import Parameters
@@ -139,8 +140,11 @@ class Choosing(Parameters):
         checkpoint: Checkpoint | None = None,
     ) -> FitResult:
         """Fit the co-clusters from the state that `begin` returns."""
-        backend = open_backend(self.device, interactions, config)
+        attributes = side_attributes(interactions, config.attribute_strength)
+        backend = open_backend(self.device, interactions, config, attributes)
         try:
-            return run_fit(interactions, config, backend, begin, callback=callback, checkpoint=checkpoint)
+            return run_fit(
+                interactions, config, backend, begin, callback=callback, checkpoint=checkpoint, attributes=attributes
+            )
         finally:
             backend.close()

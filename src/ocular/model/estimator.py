@@ -117,6 +117,9 @@ class OCuLaR(  # type: ignore[call-arg]
         (see `ocular.data.weights`); "values" are the entries of X themselves, or the weights of its Interactions.
     refusal_weight : float
         c, the weight of refused pairs in the fit, of other unknowns 1.
+    attribute_strength : float
+        How much the attributes of users and items in an Interactions count in the likelihood of the memberships, as in
+        the paper; 0 leaves them out. See docs/side_information.md. Fitted on the CPU only, with dense memberships.
     max_iter : int
         The largest number of sweeps.
     tol : float
@@ -149,6 +152,9 @@ class OCuLaR(  # type: ignore[call-arg]
         Zero unless bias=True.
     links_, peers_ : scipy CSR arrays, float32
         S, (n_items, n_items), row j and column i; T, (n_users, n_users), row v and column u. Empty where they weigh 0.
+    user_attribute_weights_, item_attribute_weights_ : arrays, float32
+        The weights of attributes in the likelihood and, last, their intercepts, (number of values, K + 1), in the order
+        of `attribute_labels`; without rows where attribute_strength is 0.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
     objective_, history_, n_iter_, converged_, interrupted_

@@ -44,6 +44,7 @@ class FitConfig:
     init: str = "auto"
     seed: int | None = None
     n_threads: int | None = None
+    attribute_strength: float = 0.0
 
     def __post_init__(self) -> None:
         whole, number = self._check(check_whole), self._check(check_number)
@@ -61,6 +62,7 @@ class FitConfig:
         object.__setattr__(self, "weights", check_kind(self.weights, self.half_life))
         number("beta", 0.01, 0.99)
         number("sigma", 0.0001, 0.99)
+        number("attribute_strength", 0, 1e6)
         for name in ("relative", "bias"):
             self._check(check_flag)(name)
         check_choice(self.line_search, "line_search", LINE_SEARCHES)
@@ -99,6 +101,8 @@ class State:
     item_steps: NDArray[np.float32]  # (n_items,)
     bias: float = 0.0
     objectives: list[float] = field(default_factory=list)  # Q after each sweep
+    user_attribute_weights: NDArray[np.float32] | None = None  # (L, K + 1) where the users' attributes are fitted
+    item_attribute_weights: NDArray[np.float32] | None = None
 
     def restored(self, ordering: Ordering) -> State:
         """Return the state of a fit in the order of names with its rows in the order of the caller."""
@@ -134,6 +138,16 @@ def row_extras(positives: Adjacency, refusal_weight: float) -> RowExtras:
     refused = positives.refused if refusal_weight > 1 else None
     parts = (None, None) if refused is None else (refused.indptr, refused.indices)
     return positives.weights, *parts, np.float32(refusal_weight - 1)
+
+
+def column_settings(config: FitConfig, bias_column: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the penalty of each column of the working arrays, and 1 where it may move: memberships and a bias."""
+    ridge, free = np.zeros(config.width, dtype=np.float32), np.zeros(config.width, dtype=np.float32)
+    ridge[: config.n_coclusters] = config.regularization
+    free[: config.n_coclusters] = 1.0
+    if config.bias:
+        free[bias_column] = 1.0
+    return ridge, free
 
 
 def padded(rows: Factors, width: int) -> NDArray[np.float32]:

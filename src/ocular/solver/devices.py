@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.errors import ConfigError, MissingExtraError, Parameter
 from ocular.solver import cpu
+from ocular.solver.attributes import SideAttributes
 from ocular.solver.backend import Backend
 from ocular.solver.config import FitConfig
 
@@ -49,14 +50,25 @@ def find_device(device: object) -> str:
     return device
 
 
-def open_backend(device: str, interactions: Interactions, config: FitConfig) -> Backend:
+def open_backend(
+    device: str, interactions: Interactions, config: FitConfig, attributes: SideAttributes | None = None
+) -> Backend:
     """Return the backend of a device; too little memory on a GPU is refused here, before anything is copied."""
     name = find_device(device)
     if name == "cpu":
-        return cpu.CpuBackend(interactions, config)
+        return cpu.CpuBackend(interactions, config, attributes=attributes)
+    check_no_attributes(config, name)
     _check_plain(interactions.by_user)
     backend: Backend = _gpu().GpuBackend(interactions, config, name)
     return backend
+
+
+def check_no_attributes(config: FitConfig, where: str) -> None:
+    """Refuse attributes in the likelihood on anything but the CPU of this machine."""
+    if config.attribute_strength > 0:
+        strength = Parameter("attribute_strength", 0)
+        got = f" on {where}, got {config.attribute_strength:g}: attributes in the likelihood are fitted on the CPU"
+        raise ConfigError("expected ", strength, got, " of one machine; leave it out, or fit there")
 
 
 def fold_in(

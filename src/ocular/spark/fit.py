@@ -31,6 +31,7 @@ from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dens
 from ocular.solver.checkpoint import Checkpoint
 from ocular.solver.config import Factors, FitConfig, State, row_extras
 from ocular.solver.cpu import step_rows, step_sparse_rows
+from ocular.solver.devices import check_no_attributes
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
@@ -123,6 +124,7 @@ def check_on_spark(model: OCuLaR) -> None:
         raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
     if model.trend not in (None, 0):  # rankings would need the dates of all purchases
         raise ConfigError("expected no ", Parameter("trend"), f" on Spark, got {model.trend}; leave it out")
+    check_no_attributes(model.config(), "Spark")
     for name, value in model.get_params().items():
         if name != "init" and isinstance(value, str) and value == "auto":
             raise ConfigError(
