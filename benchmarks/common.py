@@ -70,3 +70,10 @@ def save(name: str, results: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
     print(f"written to benchmarks/results/{path.name}")
+
+
+def saved_result(name: str) -> dict[str, Any]:
+    """Return what `save` wrote, without the machine; empty where nothing was saved yet."""
+    path = RESULTS / f"{name}.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    return {part: result for part, result in results.items() if part != "machine"}
