@@ -1,9 +1,9 @@
 """
 The saved format of a model, both ways: a folder with manifest.json, arrays.npz, clients.parquet, products.parquet.
 
-The manifest holds the parameters, the objective values and the calibration, the sizes and sha256 digests of the other
-files, and a digest of itself; all are checked before anything is used. Nothing is pickled. The folder holds the
-purchases too, so that a model recommends and explains without the file that it was fitted on.
+The manifest holds the parameters and how they were chosen, the objective values and the calibration, the sizes and
+sha256 digests of the other files, and a digest of itself; all are checked before anything is used. Nothing is pickled.
+The folder holds the purchases too, so that a model recommends and explains without the file that it was fitted on.
 
 arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, user_bias, item_bias,
 excluded_items, and interactions_… as `SavedInteractions.arrays` names them. The tables hold the key of each client or
@@ -102,6 +102,7 @@ class SavedModel(Generic[Source_co]):
     peers: sp.csr_array  # (n_users, n_users)
     pattern_labels: Mapping[int, str]  # of co-clusters that keep the label of the model that the fit started from
     calibration: Mapping[str, Any] | None  # as Calibration.to_dict gives it
+    tuning: Mapping[str, Any] | None  # as Choice.to_dict gives it
     interactions: Source_co
 
 
@@ -134,6 +135,8 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
         }  # fmt: skip
         if model.pattern_labels:
             manifest["pattern_labels"] = {str(number): label for number, label in model.pattern_labels.items()}
+        if model.tuning is not None:
+            manifest["tuning"] = model.tuning
         manifest["digest"] = _manifest_digest(manifest)
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -279,6 +282,7 @@ def _to_model(
             int(number): str(label) for number, label in dict(manifest.get("pattern_labels") or {}).items()
         },
         calibration=manifest.get("calibration"),
+        tuning=manifest.get("tuning"),
         interactions=interactions,
     )
 

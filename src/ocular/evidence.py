@@ -26,6 +26,9 @@ from ocular.validation import check_choice, check_number, check_whole
 
 Floats = NDArray[np.float32]
 
+# of the sum of a target's links and peers: half of all entries carry the rest, and cost half of a ranking's time
+KEPT_LINKS, KEPT_PEERS = 0.95, 0.9
+
 
 @dataclass(frozen=True)
 class EvidenceConfig:
@@ -54,11 +57,13 @@ class EvidenceConfig:
 
     def for_links(self, fit: FitConfig) -> LinkConfig:
         """Return how links are fitted beside these patterns."""
-        return replace(self.for_peers(fit), regularization=self.link_regularization, loss=self.link_loss)
+        penalty, loss = self.link_regularization, self.link_loss
+        return replace(self.for_peers(fit), regularization=penalty, loss=loss, kept_share=KEPT_LINKS)
 
     def for_peers(self, fit: FitConfig) -> LinkConfig:
         """Return how peers are fitted beside these patterns."""
-        return LinkConfig(self.peer_regularization, self.n_links, fit.background, n_threads=fit.threads)
+        penalty, threads = self.peer_regularization, fit.threads
+        return LinkConfig(penalty, self.n_links, fit.background, n_threads=threads, kept_share=KEPT_PEERS)
 
 
 def fit_product_links(interactions: Interactions, evidence: EvidenceConfig, config: FitConfig) -> sp.csr_array:
@@ -138,6 +143,11 @@ class Evidence:
         return self.links.tocsc()
 
     @cached_property
+    def peers_by_user(self) -> sp.csr_array:
+        """T by column, as rows: the peers of each user."""
+        return sp.csr_array(self.peers.T.tocsr())
+
+    @cached_property
     def item_rows(self) -> sp.csr_array:
         """y_i of every item, over co-clusters, products and clients."""
         if self.config.is_patterns_only:
@@ -151,18 +161,18 @@ class Evidence:
         rows.data *= np.repeat(self.item_scales, np.diff(rows.indptr))
         return rows
 
-    def user_rows(self, factors: sp.csr_array, owned: Adjacency, peers: sp.csr_array | None = None) -> sp.csr_array:
-        """Return x_u of users with these memberships, purchases and columns of T, (n_users, n)."""
+    def user_rows(self, factors: sp.csr_array, owned: Adjacency, peers: sp.csr_array) -> sp.csr_array:
+        """Return x_u of users with these memberships, purchases and peers, (n, n_users)."""
         parts = [factors]
         if self.config.links:
             parts.append(owned.matrix(self.interactions.n_items))
-        if self.config.peers and peers is not None:
-            parts.append(peers.T.tocsr())
+        if self.config.peers:
+            parts.append(peers)
         return factors if len(parts) == 1 else sp.csr_array(sp.hstack(parts, format="csr"))
 
     def rows_of(self, users: NDArray[np.int64]) -> sp.csr_array:
         """Return x_u of users of the model."""
         if not (self.config.links or self.config.peers):
             return self.user_factors[users]
-        peers = self.peers[:, users] if self.config.peers else None
-        return self.user_rows(self.user_factors[users], self.interactions.by_user.take(users), peers)
+        owned = self.interactions.by_user.take(users)
+        return self.user_rows(self.user_factors[users], owned, self.peers_by_user[users])

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency
 from ocular.solver.devices import rank_rows
 from ocular.solver.pool import RowPool
+from ocular.solver.prefetch import prefetch
 
 OWNED = np.float32(-1)  # below every affinity
+AHEAD = 2  # columns whose members are asked for before they are needed
 FEW = 64  # rows that are ranked before other threads, or a GPU, have begun
 POSITIVES_WEIGHT = 0.1  # in a similarity, of what two rows have in common beside their memberships
 MEMBERSHIPS_WEIGHT = 0.5  # in a similarity, of memberships beside links
@@ -173,8 +175,10 @@ def _rank(
     heap_scores, heap_items = np.empty(n, np.float32), np.empty(n, np.int32)
     for r in range(first_row, last_row):
         score[:] = base
+        last_column = row_ptr[r + 1] - 1
         for a in range(row_ptr[r], row_ptr[r + 1]):
             c = coclusters[a]
+            _await_column(member_ptr, members, member_strengths, coclusters[min(a + AHEAD, last_column)])
             for b in range(member_ptr[c], member_ptr[c + 1]):
                 score[members[b]] += strengths[a] * member_strengths[b]
         for a in range(owned_ptr[r], owned_ptr[r + 1]):
@@ -195,6 +199,13 @@ def _rank(
             ids[r, last], scores[r, last] = heap_items[0], heap_scores[0]
             heap_scores[0], heap_items[0] = heap_scores[last], heap_items[last]
             _sift(heap_scores, heap_items, 0, last)
+
+
+@njit(nogil=True, forceinline=True)
+def _await_column(member_ptr, members, member_strengths, column):
+    """Ask for the beginning of a column before it is needed."""
+    prefetch(members, member_ptr[column])
+    prefetch(member_strengths, member_ptr[column])
 
 
 @compiled

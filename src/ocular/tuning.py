@@ -103,9 +103,17 @@ class Choice(NamedTuple):
     n_weightings: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the measured part as plain values for JSON."""
-        measured = ("metric", "M", "value", "patterns_alone", "n_fits", "n_weightings")
-        return {name: getattr(self, name) for name in measured}
+        """Return what was chosen and measured as plain values for JSON."""
+        values = self._asdict()
+        regularization = values.pop("config").regularization
+        return values | {"evidence": asdict(self.evidence), "regularization": regularization}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], config: FitConfig) -> Choice:
+        """Return the choice of which `to_dict` gave these values, for a fit with this configuration."""
+        measured = {name: values[name] for name in cls._fields if name not in ("evidence", "config")}
+        config = replace(config, regularization=values["regularization"])
+        return cls(evidence=EvidenceConfig(**values["evidence"]), config=config, **measured)
 
 
 def usual_coclusters(shape: tuple[int, int]) -> int:

@@ -108,6 +108,18 @@ def test_only_as_many_links_as_asked_for() -> None:
     assert np.diff(few.tocsc().indptr).max() <= 5
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_strongest_links_that_carry_most_of_the_sum_are_kept(loss: str) -> None:
+    data, config = Interactions.from_matrix(random_matrix(80, 25, 0.3, seed=9)), replace(EXACT, loss=loss)
+    whole = product_links(data, config).toarray()
+    kept = product_links(data, replace(config, kept_share=0.8)).toarray()
+    for t in range(25):
+        strongest = np.sort(whole[:, t])[::-1].astype(np.float64)
+        n = int(np.searchsorted(np.cumsum(strongest), 0.8 * strongest.sum())) + 1  # the fewest that carry 0.8
+        assert 0 < n < (whole[:, t] > 0).sum()
+        np.testing.assert_array_equal(kept[:, t], np.where(whole[:, t] >= strongest[n - 1], whole[:, t], 0))
+
+
 def test_a_product_without_co_purchases_has_no_links() -> None:
     S = product_links(Interactions.from_matrix(np.eye(4)), EXACT)
     assert S.nnz == 0

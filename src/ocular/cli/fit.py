@@ -142,7 +142,8 @@ def fit(
         filters = product_filters(interactions, only, without)
         if previous is not None and not filters:
             filters = kept_filters(previous, interactions)
-        announce_choice(model)
+        if checkpoint is None or not checkpoint.exists():  # which holds what was chosen
+            announce_choice(model)
         fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, **filters))
         save_and_calibrate(model, output, calibrate=not options["no_calibration"], checkpoint=checkpoint)
     click.echo(f"saved to {output}")
@@ -231,8 +232,9 @@ def fit_and_report(fit: Callable[[], OCuLaR]) -> OCuLaR:
 
 def chosen_line(model: OCuLaR) -> str:
     """Return which parameters were chosen on held-out purchases, and what they are worth there."""
-    choice, evidence, config = model.tuning_, model.evidence_config_, model.config_
+    choice = model.tuning_
     assert choice is not None  # noqa: S101  asked before
+    evidence, config = choice.evidence, choice.config  # a fit that was interrupted may have less
     weights = (
         f"links {evidence.links:g} (penalty {evidence.link_regularization:g}), peers {evidence.peers:g} "
         f"(penalty {evidence.peer_regularization:g}), popularity {evidence.popularity:g}"

@@ -79,11 +79,9 @@ def default_of(parameter: str) -> Any:
 
     It is read from the source of the estimator's signature: an import would make the help wait for NumPy and Numba.
     """
-    source = (Path(__file__).parents[1] / "model.py").read_text(encoding="utf-8")
-    estimator = next(
-        node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "OCuLaR"
-    )
-    init = next(node for node in estimator.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    source = (Path(__file__).parents[1] / "model" / "parameters.py").read_text(encoding="utf-8")
+    parameters = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+    init = next(node for node in parameters.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     arguments = init.args
     positional = zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)
     keyword_only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)

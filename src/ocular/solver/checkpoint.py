@@ -6,7 +6,9 @@ import json
 import time
 import warnings
 import zipfile
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +20,7 @@ from ocular.errors import ArtifactError
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.storage import check_writable, write_file
 
-FORMAT, VERSION = "ocular-checkpoint", 3
+FORMAT, VERSION = "ocular-checkpoint", 4  # 4: notes, and files without a state
 PARTS = ("data", "indices", "indptr")  # of sparse memberships
 # parameters that may change between a fit and its continuation, because they do not change what a sweep does
 CHANGEABLE = ("max_iter", "tol", "n_threads")
@@ -31,6 +33,7 @@ class Checkpoint:
     path: Path
     every_sweeps: int | None = None
     every_seconds: float | None = 60.0
+    notes: Mapping[str, Any] = field(default_factory=dict)  # plain values of the caller that are kept with the state
 
 
 class Data(Protocol):
@@ -53,6 +56,7 @@ class Saver:
             "version": VERSION,
             "data": data.fingerprint(),
             "config": fixed,
+            "notes": dict(checkpoint.notes),
         }
         n_users, n_items = data.shape
         self._shapes = {
@@ -66,37 +70,24 @@ class Saver:
         check_writable(checkpoint.path)  # now, not after the first minutes of sweeps
 
     def load(self) -> State | None:
-        """Return the state to resume from, or None where there is no checkpoint yet."""
+        """Return the state to resume from, or None where there is none yet."""
         path = self._checkpoint.path
         if not path.exists():
             return None
-        if not zipfile.is_zipfile(path):
-            raise ArtifactError(
-                f"{path} is not a readable checkpoint; choose another file, or delete it if it is a broken one"
+        with _opened(path) as arrays:
+            self._check_config(path, _checked_meta(path, arrays, self._meta["data"])["config"])
+            if len(arrays) == 1:
+                return None  # only what the caller has noted
+            state = State(
+                **{name: _of_shape(_unpacked(arrays, name), shape) for name, shape in self._shapes.items()},
+                bias=float(arrays["bias"]),
+                objectives=arrays["objectives"].tolist(),
             )
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                self._check(path, json.loads(arrays["meta"].tobytes()))
-                state = State(
-                    **{name: _of_shape(_unpacked(arrays, name), shape) for name, shape in self._shapes.items()},
-                    bias=float(arrays["bias"]),
-                    objectives=arrays["objectives"].tolist(),
-                )
-        except ArtifactError:
-            raise
-        except Exception as error:  # a damaged zip file fails in many ways
-            raise ArtifactError(f"{path} is not a readable checkpoint ({error}); delete it to start anew") from error
         self._saved_sweep = len(state.objectives)
         return state
 
-    def _check(self, path: Path, meta: dict[str, Any]) -> None:
-        if meta.get("format") != FORMAT:
-            raise ArtifactError(f"{path} is not a checkpoint; choose another file")
-        if meta.get("version", 0) > VERSION:
-            raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
-        if meta["data"] != self._meta["data"]:
-            raise ArtifactError(f"{path} belongs to other purchases; delete it or choose another file")
-        theirs, ours = meta["config"], self._meta["config"]
+    def _check_config(self, path: Path, theirs: dict[str, Any]) -> None:
+        ours = self._meta["config"]
         different = [name for name in ours if theirs.get(name) != ours[name]]
         if different:
             was = ", ".join(f"{name}={theirs.get(name)!r}" for name in different)
@@ -110,24 +101,62 @@ class Saver:
 
     def save(self, state: State) -> None:
         """Write the state; a full disk is no reason to lose the fit, and only warns."""
-        meta = json.dumps(self._meta).encode()
-        try:
-            write_file(
-                self._checkpoint.path,
-                partial(
-                    np.savez,
-                    meta=np.frombuffer(meta, dtype=np.uint8),
-                    user_steps=state.user_steps,
-                    item_steps=state.item_steps,
-                    bias=np.float64(state.bias),
-                    objectives=np.array(state.objectives),
-                    **_packed("user_factors", state.user_factors),
-                    **_packed("item_factors", state.item_factors),
-                ),
-            )
-        except ArtifactError as error:
-            warnings.warn(f"the fit goes on without its checkpoint: {error}", RuntimeWarning, stacklevel=2)
+        self._write(
+            user_steps=state.user_steps,
+            item_steps=state.item_steps,
+            bias=np.float64(state.bias),
+            objectives=np.array(state.objectives),
+            **_packed("user_factors", state.user_factors),
+            **_packed("item_factors", state.item_factors),
+        )
         self._saved_at, self._saved_sweep = time.monotonic(), len(state.objectives)
+
+    def save_notes(self) -> None:
+        """Write what the caller has noted before there is any state, so that it need not be found out again."""
+        if self._checkpoint.notes:
+            self._write()
+
+    def _write(self, **arrays: Any) -> None:
+        meta = np.frombuffer(json.dumps(self._meta).encode(), dtype=np.uint8)
+        try:
+            write_file(self._checkpoint.path, partial(np.savez, meta=meta, **arrays))
+        except ArtifactError as error:
+            warnings.warn(f"the fit goes on without its checkpoint: {error}", RuntimeWarning, stacklevel=3)
+
+
+def read_notes(path: Path, data: Data) -> dict[str, Any]:
+    """Return the notes in the checkpoint of a fit to the same data; empty where there is no checkpoint yet."""
+    if not path.exists():
+        return {}
+    with _opened(path) as arrays:
+        return dict(_checked_meta(path, arrays, data.fingerprint()).get("notes", {}))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a checkpoint; whatever fails while it is read says that it is damaged."""
+    if not zipfile.is_zipfile(path):
+        raise ArtifactError(
+            f"{path} is not a readable checkpoint; choose another file, or delete it if it is a broken one"
+        )
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            yield arrays
+    except ArtifactError:
+        raise
+    except Exception as error:  # a damaged zip file fails in many ways
+        raise ArtifactError(f"{path} is not a readable checkpoint ({error}); delete it to start anew") from error
+
+
+def _checked_meta(path: Path, arrays: Any, fingerprint: str) -> dict[str, Any]:
+    meta: dict[str, Any] = json.loads(arrays["meta"].tobytes())
+    if meta.get("format") != FORMAT:
+        raise ArtifactError(f"{path} is not a checkpoint; choose another file")
+    if meta.get("version", 0) > VERSION:
+        raise ArtifactError(f"{path} was written by a newer version of ocular; delete it to start anew")
+    if meta["data"] != fingerprint:
+        raise ArtifactError(f"{path} belongs to other purchases; delete it or choose another file")
+    return meta
 
 
 def _packed(name: str, factors: Factors) -> dict[str, Any]:

@@ -48,6 +48,8 @@ def run_fit(
     saved = None if saver is None else saver.load()
     if saved is not None and checkpoint is not None:
         _log.info("resuming from %s after sweep %d", checkpoint.path, len(saved.objectives))
+    elif saver is not None:
+        saver.save_notes()
     with _interrupt_between_sweeps() as interrupt:
         state = start() if saved is None else saved
         objectives = state.objectives

@@ -44,6 +44,7 @@ class LinkConfig:
     tol: float = 3e-3  # relative decrease of a target's objective at which it stops; rankings change no more below it
     n_threads: int = 1
     loss: str = LIKELIHOOD
+    kept_share: float = 1.0  # of the sum of a target's links: the strongest that carry it stay, the others are dropped
 
 
 def fit_links(
@@ -93,12 +94,14 @@ def fit_block(
     if config.loss == SQUARES:
         kernel, inputs = square_kernels.fit_targets, _squares(entities, totals, weights, pool)
 
+    features = entities.indices.view(np.uint32)  # without a sign, which Numba would look at
+
     def fit(first: int, last: int) -> None:
         columns = np.empty((last - first, room), dtype=np.int32)
         strengths = np.empty((last - first, room), dtype=np.float32)
         kernel(
-            targets.indptr, targets.indices, entities.indptr, entities.indices, *inputs, itself, room, *settings,
-            np.float32(config.background), columns, strengths, sizes, first, last,
+            targets.indptr, targets.indices, entities.indptr, features, *inputs, itself, room, *settings,
+            np.float32(config.background), config.kept_share, columns, strengths, sizes, first, last,
         )  # fmt: skip
         linked = np.arange(room) < sizes[first:last, None]
         parts[first] = columns[linked], strengths[linked]

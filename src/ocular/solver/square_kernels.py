@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ocular.solver.link_kernels import ZERO, choose, clear, compiled, count_features, inlined
+from ocular.solver.link_kernels import ZERO, choose, clear, compiled, count_features, inlined, keep_strongest
 
 
 @compiled
@@ -18,7 +18,7 @@ def count_pairs(feature_ends, holders, entity_ends, features, gram, first, last)
 @compiled
 def fit_targets(
     target_ends, positives, entity_ends, features, gram, norms, itself, n_links, ridge, max_iter, tol, max_features,
-    min_link, columns, strengths, sizes, first, last,
+    min_link, kept_share, columns, strengths, sizes, first, last,
 ):  # fmt: skip
     """Links of the targets `first` to `last` − 1, into `columns`, `strengths` and `sizes` as in `link_kernels`."""
     n_features = len(norms)
@@ -35,12 +35,7 @@ def fit_targets(
             slope[k] = -np.float32(count[chosen[k]])
         clear(count, touched[:n_touched])
         _minimise(gram, chosen[:n], ridge, max_iter, tol, s, slope, sub, filled)
-        size = 0
-        for k in range(n):
-            if s[k] >= min_link:
-                chosen[size], strengths[t - first, size] = chosen[k], s[k]
-                size += 1
-        sizes[t] = size
+        sizes[t] = keep_strongest(chosen[:n], s, min_link, kept_share, strengths[t - first])
 
 
 @inlined

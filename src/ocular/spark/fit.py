@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import SavedInteractions
 from ocular.data.interactions import Interactions
-from ocular.data.ordering import taken_twice
 from ocular.errors import ConfigError, DataError, Parameter
 from ocular.evidence import EvidenceConfig
 from ocular.model import OCuLaR
+from ocular.model.fitting import FittedEvidence, fit_evidence
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
@@ -102,15 +102,16 @@ def fit_interactions(
                 callback=report,
                 checkpoint=checkpoint,
             )
-        links = fit_product_links(interactions, evidence, config, spark.sparkContext)
-        peers = fit_peers(interactions, evidence, config, spark.sparkContext)
+        context = spark.sparkContext
+        fitted = fit_evidence(
+            evidence,
+            lambda e: fit_product_links(interactions, e, config, context),
+            lambda e: fit_peers(interactions, e, config, context),
+        )
     finally:
         interactions.release()
     result = replace(result, state=result.state.restored(ordering))
-    fitted = SparkModel(**model.get_params()).learn(interactions, result, config)
-    fitted.evidence_config_ = evidence
-    fitted.links_, fitted.peers_ = taken_twice(links, ordering.item_ranks), taken_twice(peers, ordering.user_ranks)
-    return fitted
+    return SparkModel(**model.get_params()).learn(interactions, result, config, fitted.restored(ordering))
 
 
 def check_on_spark(model: OCuLaR) -> None:
@@ -131,11 +132,13 @@ class SparkModel(OCuLaR):
 
     spark_interactions: SparkInteractions
 
-    def learn(self, interactions: SparkInteractions, result: FitResult, config: FitConfig) -> SparkModel:
+    def learn(
+        self, interactions: SparkInteractions, result: FitResult, config: FitConfig, evidence: FittedEvidence
+    ) -> SparkModel:
         """Take over the outcome of a fit on Spark."""
         self.spark_interactions = interactions
         self.min_value_, self.n_features_in_ = self.min_value, interactions.shape[1]
-        self._finish(result, config)
+        self._finish(result, config, evidence)
         return self
 
     @cached_property

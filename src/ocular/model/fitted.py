@@ -1,0 +1,131 @@
+"""What a fit leaves behind, and what all that use it share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.matrices import owned_rows
+from ocular.data.ordering import Ordering, taken
+from ocular.evidence import Evidence, EvidenceConfig, fit_new_peers
+from ocular.explain.calibration import Calibration
+from ocular.explain.coclusters import Members, find_members
+from ocular.model.parameters import Parameters
+from ocular.solver.config import BIAS_COLUMN, FitConfig, State
+from ocular.solver.fold_in import FoldIn
+from ocular.tuning import Choice
+from ocular.validation import check_ids
+
+# cached, and outdated by the next fit
+DERIVED = (
+    "_made_evidence",
+    "_scorer",
+    "_user_scorer",
+    "_members",
+    "_coclusters",
+    "_fold",
+    "_ordering",
+    "_alike_items",
+    "_alike_users",
+)
+
+
+class Fitted(Parameters):
+    """The attributes of a fitted OCuLaR, which it documents, and what is made of them when it is first needed."""
+
+    config_: FitConfig
+    evidence_config_: EvidenceConfig
+    interactions_: Interactions
+    min_value_: float | None
+    n_features_in_: int
+    user_factors_: sp.csr_array
+    item_factors_: sp.csr_array
+    user_bias_: NDArray[np.float32]
+    item_bias_: NDArray[np.float32]
+    bias_: float
+    links_: sp.csr_array
+    peers_: sp.csr_array
+    history_: list[float]
+    objective_: float
+    n_iter_: int
+    converged_: bool
+    interrupted_: bool
+    excluded_items_: NDArray[np.bool_]
+    pattern_labels_: dict[int, str]
+    calibration_: Calibration | None
+    tuning_: Choice | None
+
+    def _learn(self, state: State) -> None:
+        K, bias = self.config_.n_coclusters, self.config_.bias
+        self.user_factors_ = sp.csr_array(state.user_factors[:, :K])
+        self.item_factors_ = sp.csr_array(state.item_factors[:, :K])
+        for factors in (self.user_factors_, self.item_factors_):
+            factors.sort_indices()
+        n_users, n_items = len(state.user_steps), len(state.item_steps)
+        self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(n_users, np.float32)
+        self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(n_items, np.float32)
+        self.bias_ = state.bias
+        self.history_ = list(state.objectives)
+        self.objective_ = self.history_[-1]
+        self.n_iter_ = len(self.history_)
+        for name in DERIVED:
+            self.__dict__.pop(name, None)
+
+    @property
+    def _base(self) -> float:
+        """The part of z that all pairs share."""
+        return self.config_.background + self.bias_
+
+    @cached_property
+    def _members(self) -> Members:
+        return find_members(self.user_factors_, self.item_factors_, background=self.config_.background)
+
+    @property
+    def _evidence(self) -> Evidence:
+        """The evidence, made anew where one of its parts is another one."""
+        made: Evidence | None = self.__dict__.get("_made_evidence")
+        parts = self.evidence_config_, self.user_factors_, self.item_factors_, self.links_, self.peers_
+        if made is None or any(mine is not its for mine, its in zip(parts, made.parts, strict=True)):
+            made = self.__dict__["_made_evidence"] = Evidence(*parts, self.interactions_)
+        return made
+
+    @cached_property
+    def _ordering(self) -> Ordering:
+        return Ordering.of(self.interactions_)
+
+    def _new_peers(self, rows: Adjacency, users: NDArray[np.int64] | None) -> sp.csr_array:
+        """Return the peers, (n, n_users), of users who own these items."""
+        if not self.evidence_config_.peers:
+            return sp.csr_array((len(rows), self.interactions_.n_users), dtype=np.float32)
+        ordering = self._ordering
+        ordered = ordering.sort_columns(rows), ordering.sort(self.interactions_)
+        ranks = None if users is None or ordering.user_ranks is None else ordering.user_ranks[users]
+        known = users if ranks is None else ranks
+        peers = taken(fit_new_peers(*ordered, self.evidence_config_, self.config_, known), ordering.user_ranks)
+        return sp.csr_array(peers.T.tocsr())
+
+    @cached_property
+    def _fold(self) -> FoldIn:
+        return self._new_fold()
+
+    def _new_fold(self) -> FoldIn:
+        items = self._ordering.items
+        return FoldIn(taken(self.item_factors_, items), taken(self.item_bias_, items), self.bias_, self.config_)
+
+    def _folded(self, rows: Adjacency, fold: FoldIn | None = None) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """Return memberships and biases of users who own these items."""
+        return (fold or self._fold).fit(self.device, self._ordering.sort_columns(rows))
+
+    def _user_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
+        return check_ids(ids, self.interactions_.n_users, "user")
+
+    def _item_ids(self, ids: int | ArrayLike) -> NDArray[np.int64]:
+        return check_ids(ids, self.interactions_.n_items, "item")
+
+    def _matrix_rows(self, user_items: Any) -> Adjacency:
+        return owned_rows(user_items, self.interactions_.n_items, self.min_value_)

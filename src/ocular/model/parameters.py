@@ -1,0 +1,108 @@
+"""What an OCuLaR is given, and what the solver makes of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from ocular.errors import ConfigError, Parameter
+from ocular.evidence import EvidenceConfig
+from ocular.solver.config import FitConfig
+from ocular.solver.devices import find_device
+from ocular.solver.links import SQUARES
+from ocular.solver.start.given import start_name
+from ocular.tuning import AUTO, METRICS, EvidenceRequest
+from ocular.validation import check_choice, check_number, check_whole
+
+
+class Parameters:
+    """The parameters of an OCuLaR as they were given; see its documentation for what they mean."""
+
+    def __init__(
+        self,
+        n_coclusters: int | str = 100,
+        regularization: float | str = 30.0,
+        *,
+        links: float | str = 0.0,
+        peers: float | str | None = None,
+        popularity: float | str | None = None,
+        link_regularization: float | str | None = None,
+        link_loss: str | None = None,
+        peer_regularization: float | str | None = None,
+        n_links: int = 500,
+        metric: str = "balanced",
+        relative: bool = False,
+        bias: bool = False,
+        background: float = 1e-4,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        beta: float = 0.5,
+        sigma: float = 0.1,
+        init: Any = "auto",
+        line_search: str = "scaled",
+        min_value: float | None = None,
+        device: str = "cpu",
+        n_threads: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_coclusters = n_coclusters
+        self.regularization = regularization
+        self.links = links
+        self.peers = peers
+        self.popularity = popularity
+        self.link_regularization = link_regularization
+        self.link_loss = link_loss
+        self.peer_regularization = peer_regularization
+        self.n_links = n_links
+        self.metric = metric
+        self.relative = relative
+        self.bias = bias
+        self.background = background
+        self.max_iter = max_iter
+        self.tol = tol
+        self.beta = beta
+        self.sigma = sigma
+        self.init = init
+        self.line_search = line_search
+        self.min_value = min_value
+        self.device = device
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def config(self) -> FitConfig:
+        """Return the parameters as the solver takes them; raise ConfigError where one makes no sense."""
+        find_device(self.device)
+        if self.min_value is not None:
+            check_number(self.min_value, "min_value")
+        seed = self.random_state
+        if isinstance(seed, np.random.RandomState):
+            seed = None  # drawn when a fit begins
+        elif seed is not None:
+            seed = check_whole(seed, "random_state")
+        usual, K, strength = FitConfig(), self.n_coclusters, self.regularization
+        return FitConfig(
+            n_coclusters=usual.n_coclusters if K == AUTO else cast(int, K),  # checked there
+            regularization=usual.regularization if strength == AUTO else cast(float, strength),
+            relative=self.relative,
+            bias=self.bias,
+            background=self.background,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            beta=self.beta,
+            sigma=self.sigma,
+            line_search=self.line_search,
+            init=self.init if isinstance(self.init, str) else start_name(self.init),
+            seed=seed,
+            n_threads=self.n_threads,
+        )
+
+    def evidence_request(self) -> EvidenceRequest:
+        """Return the parameters of links and peers as given; raise ConfigError where one makes no sense."""
+        check_choice(self.metric, "metric", METRICS)
+        if self.link_loss == SQUARES and self.relative:
+            loss = Parameter("link_loss", "squares")
+            raise ConfigError("expected ", loss, " without ", Parameter("relative"), ", got both; leave one out")
+        return EvidenceRequest.of(**{name: getattr(self, name) for name in EvidenceConfig.__dataclass_fields__})
