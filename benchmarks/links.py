@@ -15,16 +15,16 @@ run in turns, so that a noisy minute hits all alike, and the fastest run of each
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from common import add_data_option, citeulike_a, movielens_1m, parser, save, saved_result
+from common import add_data_option, citeulike_a, costs, movielens_1m, parser, save, saved_result
 from implicit.als import AlternatingLeastSquares
 from threadpoolctl import threadpool_limits
 
@@ -36,7 +36,6 @@ from ocular.evidence import EvidenceConfig, fit_product_links
 from ocular.solver.config import FitConfig
 from ocular.synthetic import b2b
 
-REPEATS = 3
 MOVIELENS = "MovieLens-1M"
 PATTERNS = {"n_coclusters": 100, "regularization": 30.0, "tol": 1e-3, "random_state": 0}
 EVIDENCE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # data set -> links, and what is added to them
@@ -55,26 +54,8 @@ OURS = {"n_coclusters": 128, "regularization": 60.0, "init": "overlap", "max_ite
 ALS = {"ALS at its best": {"factors": 200, "alpha": 10.0, "regularization": 100.0, "iterations": 15},
        "ALS stopped at the goal": {"factors": 200, "alpha": 5.0, "regularization": 50.0, "iterations": 6}}  # fmt: skip
 SLACK = 5e-4
-FACTORS, ALPHAS, PENALTIES = (100, 200, 400), (2.5, 5.0, 10.0, 20.0), (6.0, 10.0, 14.0)  # penalties per α
-ITERATIONS = 20
-
-
-class Cost(NamedTuple):
-    """Seconds by the clock, and of all cores together; the second suffers less from what else the machine does."""
-
-    clock: float
-    cores: float
-
-
-def costs(contenders: dict[str, Callable[[], Any]], repeats: int = REPEATS) -> dict[str, Cost]:
-    """Return the least of each cost of each contender, run in turns."""
-    found: dict[str, list[Cost]] = {name: [] for name in contenders}
-    for _ in range(repeats):
-        for name, run in contenders.items():
-            begun = Cost(time.perf_counter(), time.process_time())
-            run()
-            found[name].append(Cost(time.perf_counter() - begun.clock, time.process_time() - begun.cores))
-    return {name: Cost(*map(min, zip(*runs, strict=True))) for name, runs in found.items()}
+FACTORS, ALPHAS, PENALTIES = (100, 200, 400), (5.0, 10.0, 20.0), (6.0, 8.0, 10.0)  # penalties per α
+ITERATIONS = (3, 4, 5, 6, 8, 10, 12, 15, 20)
 
 
 def settings(name: str) -> dict[str, dict[str, Any]]:
@@ -88,11 +69,10 @@ def fit(train: Any, parameters: dict[str, Any]) -> OCuLaR:
         return OCuLaR(**parameters).fit(train)
 
 
-def fit_als(matrix: Any, callback: Callable[..., Any] | None = None, **parameters: Any) -> AlternatingLeastSquares:
-    with threadpool_limits(1, "blas"), warnings.catch_warnings():  # it has threads of its own
-        warnings.simplefilter("ignore")
+def fit_als(matrix: Any, **parameters: Any) -> AlternatingLeastSquares:
+    with threadpool_limits(1, "blas"):  # it has threads of its own
         als = AlternatingLeastSquares(**parameters, random_state=0)
-        als.fit(matrix, show_progress=False, callback=callback)
+        als.fit(matrix, show_progress=False)
     return als
 
 
@@ -132,12 +112,12 @@ def measure_speed(name: str, train: Interactions) -> dict[str, Any]:
 
 
 def compare_with_als(name: str, train: Interactions) -> dict[str, float]:
-    config, matrix = EvidenceConfig(links=1.0, link_regularization=100.0), train.to_matrix()
+    config, matrix = EvidenceConfig(links=1.0, link_regularization=100.0), sp.csr_matrix(train.to_matrix())
     contenders = {
         "links": lambda: fit_product_links(train, config, FitConfig()),
         "als": lambda: fit_als(matrix, factors=100, iterations=15),
     }
-    found = costs(contenders, 2 * REPEATS)
+    found = costs(contenders, repeats=6)
     clock, cores = (ours / theirs for ours, theirs in zip(found["links"], found["als"], strict=True))
     print(f"{name:15}links take {clock:.2f} of the time of implicit's ALS, K=100, 15 iterations (target: ≤ 0.5); "
           f"{cores:.2f} of the cores' time", flush=True)  # fmt: skip
@@ -166,19 +146,18 @@ def race(name: str, train: Interactions, test: Interactions) -> dict[str, Any]:
 
 
 def tune_als(train: Interactions, test: Interactions) -> None:
-    """Print recall after each iteration of a grid, and which settings the race should take."""
+    """Print recall by iterations of a grid, and which settings the race should take."""
     matrix = sp.csr_matrix(train.to_matrix())
     found: list[tuple[float, float, dict[str, Any]]] = []  # recall, seconds, parameters
     for factors in FACTORS:
-        for alpha in ALPHAS:
-            for penalty in PENALTIES:
-                parameters = {"factors": factors, "alpha": alpha, "regularization": alpha * penalty}
-                recalls, times = _by_iteration(matrix, train, test, parameters)
-                rows = zip(recalls, np.arange(1, ITERATIONS + 1) * min(times), strict=True)
-                found += [(*row, parameters | {"iterations": n}) for n, row in enumerate(rows, start=1)]
-                best = int(np.argmax(recalls))
-                print(f"{parameters}: best {recalls[best]:.4f} after {best + 1} iterations of {min(times):.2f} s; "
-                      f"after 15 {recalls[14]:.4f}", flush=True)  # fmt: skip
+        rows, fastest = [], np.inf  # an iteration takes as long for any weight and penalty
+        for alpha, penalty in product(ALPHAS, PENALTIES):
+            parameters = {"factors": factors, "alpha": alpha, "regularization": alpha * penalty}
+            recalls, took = recall_by_iterations(matrix, train, test, parameters)
+            rows += [(recall, parameters | {"iterations": n}) for n, recall in recalls.items()]
+            fastest = min(fastest, took)
+            print(parameters, ", ".join(f"{n}: {recall:.4f}" for n, recall in recalls.items()), flush=True)
+        found += [(recall, row["iterations"] * fastest, row) for recall, row in rows]
     highest = max(recall for recall, *_ in found)
     print(f"best recall@50 {highest:.4f}")
     for title, least in (("ALS at its best", highest - SLACK), ("ALS stopped at the goal", GOAL)):
@@ -187,21 +166,22 @@ def tune_als(train: Interactions, test: Interactions) -> None:
             print(f"{title}: {parameters}, recall@50 {recall:.4f} in about {took:.1f} s")
 
 
-def _by_iteration(
+def recall_by_iterations(
     matrix: sp.csr_matrix, train: Interactions, test: Interactions, parameters: dict[str, Any]
-) -> tuple[list[float], list[float]]:
-    """Return recall@50 after each iteration, and the seconds of each."""
-    recalls: list[float] = []
+) -> tuple[dict[int, float], float]:
+    """Return recall@50 after some numbers of iterations, and the seconds of the fastest one."""
+    recalls: dict[int, float] = {}
     times: list[float] = []
-    als = AlternatingLeastSquares(**parameters, iterations=ITERATIONS, random_state=0)
 
-    def note(_: int, took: float, __: Any) -> None:
+    def note(iteration: int, took: float, _: Any) -> None:
         times.append(took)
-        recalls.append(rank(als, train, test).recall)
+        if iteration + 1 in ITERATIONS:
+            recalls[iteration + 1] = rank(als, train, test).recall
 
-    with threadpool_limits(1, "blas"):
+    with threadpool_limits(1, "blas"):  # it has threads of its own
+        als = AlternatingLeastSquares(**parameters, iterations=max(ITERATIONS), random_state=0)
         als.fit(matrix, show_progress=False, callback=note)
-    return recalls, times
+    return recalls, min(times)
 
 
 def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
