@@ -18,7 +18,7 @@ from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
 from ocular.explain.price import PriceEstimate, money
-from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Explanation
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
 from ocular.validation import as_list, check_whole
@@ -210,6 +210,10 @@ class Advisor:
                 .then(pl.format("{} of the {} most similar clients bought it", "similar_buyers", "similar_clients"))
                 .otherwise(pl.lit("similar clients bought it"))
             )
+            .when(pl.col("kind") == TASTE)
+            .then(pl.format("buys products with {}", "attribute"))
+            .when(pl.col("kind") == APPEAL)
+            .then(pl.format("clients with {} buy it", "attribute"))
         )
         return data.native(_with_names(table.with_columns(reason=reason), data))
 

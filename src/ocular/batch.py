@@ -11,13 +11,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Labels
-from ocular.explain.reasons import LINKS, MAX_PEERS, PATTERN, PEERS
+from ocular.explain.reasons import APPEAL, LINKS, MAX_PEERS, PATTERN, PEERS, TASTE
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 from ocular.scoring import Scorer
 
 MAX_OWNED = 3  # purchases that a reason names
-NONE, BY_LINKS, BY_PEERS = -1, -2, -3  # in place of a co-cluster's number
+# in place of a co-cluster's number; of the last two the value of an attribute is told too
+NONE, BY_LINKS, BY_PEERS, BY_TASTE, BY_APPEAL = -1, -2, -3, -4, -5
+KIND_OF = {BY_LINKS: LINKS, BY_PEERS: PEERS, BY_TASTE: TASTE, BY_APPEAL: APPEAL}
 CLIENTS_AT_ONCE = 10_000  # memory goes with these × products that a block recommends
 
 
@@ -48,9 +50,13 @@ class Batch:
         self._base = model.config_.background + model.bias_
         evidence = model.evidence()
         self._items, self._members = evidence.item_rows, sp.csr_array(model.members().items)
-        # columns of the rows: co-clusters, then the client's products (links), then other clients (peers)
-        self._n_patterns = model.item_factors_.shape[1]
-        self._n_links = data.n_items if evidence.config.links else 0
+        # columns of the rows: co-clusters, then the client's products (links), other clients (peers), values of
+        # products (taste), values of clients (appeal)
+        self._ends = np.cumsum(evidence.sizes)
+        values = [
+            features.names for features in (evidence.item_features, evidence.user_features) if features is not None
+        ]
+        self._value_names = pl.Series([*(name for names in values for name in names), None], dtype=pl.String)
         self._labels = pl.Series(data.item_labels.tolist())
         self._names = pl.Series([str(data.item_name(item)) for item in range(data.n_items)], dtype=pl.String)
         self._patterns = {pattern.index: pattern.label for pattern in model.coclusters()}
@@ -63,10 +69,10 @@ class Batch:
 
         client, rank, product, confidence, hit_rate where the model is calibrated; chance to buy, typical price of a
         unit, typical quantity of an order and expected value; and of the reason that adds most its kind ("pattern",
-        "links" or "peers"), the co-cluster's number (pattern) and label, its share of the affinity, the client's
-        purchases behind it (because), and of peers how many of the most similar clients bought the product
-        (similar_buyers of similar_clients). These are null where there is no reason or it is of another kind, price
-        and value where no typical price is known.
+        "links", "peers", "taste" or "appeal"), the co-cluster's number (pattern) and label, its share of the affinity,
+        the client's purchases behind it (because), of peers how many of the most similar clients bought the product
+        (similar_buyers of similar_clients), and of taste and appeal the value of an attribute that adds most. These are
+        null where there is no reason or it is of another kind, price and value where no typical price is known.
         """
         ids, affinity = self._scorer.top(clients.rows, clients.owned, min(n, len(self._labels)), self._allowed)
         rows, ranks = np.nonzero(ids >= 0)
@@ -91,7 +97,7 @@ class Batch:
         owned, similar = reasons[2][rows, ranks], reasons[3][rows, ranks]
         unknown, no_pattern = pl.Series(best == NONE), pl.Series(best < 0)
         labels = [self._patterns.get(c, f"pattern {c}") for c in best.tolist()]
-        kinds = pl.Series(np.where(best >= 0, PATTERN, np.where(best == BY_LINKS, LINKS, PEERS)))
+        kinds = pl.Series(best).replace_strict(KIND_OF, default=PATTERN, return_dtype=pl.String)
         return pl.DataFrame(columns).with_columns(
             kind=kinds.set(unknown, None),
             pattern=pl.Series(best).set(no_pattern, None),
@@ -100,6 +106,7 @@ class Batch:
             because=self._joined_names(owned),
             similar_buyers=pl.Series(similar[:, 0]).set(pl.Series(best != BY_PEERS), None),
             similar_clients=pl.Series(similar[:, 1]).set(pl.Series(best != BY_PEERS), None),
+            attribute=self._value_names.gather(reasons[4][rows, ranks] % len(self._value_names)),  # the last is null
         )
 
     def _joined_names(self, owned: NDArray[np.int32]) -> pl.Series:
@@ -112,22 +119,23 @@ class Batch:
 
     def _strongest_reasons(
         self, clients: Clients, ids: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         """
         Return of each pair the co-cluster (or kind) that adds most, what it adds, and the client's purchases.
 
-        And of the most similar clients those who bought the product, and how many these clients are.
+        And of the most similar clients those who bought the product, and how many these clients are; and the number of
+        the value that adds most where attributes do, −1 elsewhere.
         """
         best, contribution = np.full(ids.shape, NONE, dtype=np.int32), np.zeros(ids.shape)
         because = np.full((*ids.shape, MAX_OWNED), -1, dtype=np.int32)
         similar = np.zeros((*ids.shape, 2), dtype=np.int32)
         sides = [(s.indptr.astype(np.int64), s.indices, s.data) for s in (clients.rows, self._items, self._members)]
-        owned, width = clients.owned, self._items.shape[1]
+        owned, values = clients.owned, np.full(ids.shape, -1, dtype=np.int32)
         _strongest(
-            *sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, width, self._n_patterns, self._n_links, ids,
-            best, contribution, because, similar, MAX_PEERS,
+            *sides[0], *sides[1], *sides[2], owned.indptr, owned.indices, self._ends, ids, best, contribution, because,
+            similar, values, MAX_PEERS,
         )  # fmt: skip
-        return best, contribution, because, similar
+        return best, contribution, because, similar, values
 
 
 def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = None) -> pl.DataFrame:
@@ -140,11 +148,13 @@ def recommend_all(model: OCuLaR, n: int, allowed: NDArray[np.bool_] | None = Non
 @njit(nogil=True, cache=True)
 def _strongest(  # type: ignore[no-untyped-def]
     user_ends, user_columns, user_strengths, item_ends, item_columns, item_strengths,
-    member_ends, member_columns, member_strengths, owned_ends, owned, width, K, n_links, ids, best, contribution,
-    because, similar, max_peers,
+    member_ends, member_columns, member_strengths, owned_ends, owned, ends, ids, best, contribution, because, similar,
+    values, max_peers,
 ):  # fmt: skip
-    """Find for each pair the co-cluster (or links, peers) that adds most, what it adds, and what is behind it."""
+    """Find for each pair the co-cluster (or other kind) that adds most, what it adds, and what is behind it."""
+    K, end_links, end_peers, end_taste, width = ends
     x = np.zeros(width, np.float32)
+    value, value_strength = np.empty(2, np.int32), np.empty(2)
     closest, closeness = np.empty(max_peers, np.int32), np.empty(max_peers, np.float32)
     is_close = np.zeros(width, np.bool_)
     strength = np.empty(because.shape[2], np.float32)
@@ -154,7 +164,7 @@ def _strongest(  # type: ignore[no-untyped-def]
             x[user_columns[a]] = user_strengths[a]
         closest[:], closeness[:] = -1, 0.0
         for a in range(user_ends[r], user_ends[r + 1]):
-            if user_columns[a] >= K + n_links:
+            if end_links <= user_columns[a] < end_peers:
                 _insert(user_columns[a], user_strengths[a], closest, closeness)
         for c in closest:
             if c >= 0:
@@ -163,7 +173,8 @@ def _strongest(  # type: ignore[no-untyped-def]
             i = ids[r, n]
             if i < 0:
                 continue
-            links = peers = 0.0
+            links = peers = taste = appeal = 0.0
+            value_strength[:] = 0.0
             linked[:], strength[:] = -1, 0.0
             for a in range(item_ends[i], item_ends[i + 1]):
                 c = item_columns[a]
@@ -171,17 +182,29 @@ def _strongest(  # type: ignore[no-untyped-def]
                 if c < K:
                     if added > contribution[r, n]:
                         best[r, n], contribution[r, n] = c, added
-                elif c < K + n_links:
+                elif c < end_links:
                     links += added
                     _insert(c - K, added, linked, strength)
-                else:
+                elif c < end_peers:
                     peers += added
                     similar[r, n, 0] += is_close[c]
+                else:
+                    side = int(c >= end_taste)
+                    if side == 0:
+                        taste += added
+                    else:
+                        appeal += added
+                    if added > value_strength[side]:
+                        value[side], value_strength[side] = c - end_peers, added
             similar[r, n, 1] = (closest >= 0).sum()
             if links > contribution[r, n]:
                 best[r, n], contribution[r, n], because[r, n] = BY_LINKS, links, linked
             if peers > contribution[r, n]:
                 best[r, n], contribution[r, n], because[r, n] = BY_PEERS, peers, -1
+            if taste > contribution[r, n]:
+                best[r, n], contribution[r, n], because[r, n], values[r, n] = BY_TASTE, taste, -1, value[0]
+            if appeal > contribution[r, n]:
+                best[r, n], contribution[r, n], because[r, n], values[r, n] = BY_APPEAL, appeal, -1, value[1]
             if best[r, n] < 0:
                 continue
             mine = owned[owned_ends[r] : owned_ends[r + 1]]

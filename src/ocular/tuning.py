@@ -60,6 +60,10 @@ class EvidenceRequest:
     link_loss: str
     n_links: int
     peer_regularization: float | str
+    taste: float | str = 0.0
+    appeal: float | str = 0.0
+    attribute_regularization: float = EvidenceConfig.attribute_regularization
+    attribute_separator: str = EvidenceConfig.attribute_separator
 
     @classmethod
     def of(cls, **given: Any) -> EvidenceRequest:
@@ -71,8 +75,8 @@ class EvidenceRequest:
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
-        for name in ("links", *CHOSEN_WITH_LINKS):
-            value = values[name]
+        for name in ("links", "taste", "appeal", *CHOSEN_WITH_LINKS):
+            value = values.get(name)
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')
         check_choice(request.link_loss, "link_loss", (*LOSSES, AUTO))

@@ -2,8 +2,8 @@
 Attributes of clients or of products as features: which rows have which values.
 
 A cell may be missing (None, NaN, empty), one value, several in a list or set, or several in a text ("Action|Comedy").
-Numbers with many distinct values become ranges. Pairs of values ("Comedy" and "1990 to 1995") are features too where the
-attributes have few values. What hardly any row shares says nothing of new rows and is left out.
+Numbers with many distinct values become ranges. Pairs of values ("Comedy" and "1990 to 1995") are features too where
+the attributes have few values. What hardly any row shares says nothing of new rows and is left out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, combinations
 from typing import Any
 
@@ -48,9 +49,16 @@ class Features:
     def __len__(self) -> int:
         return len(self.values)
 
-    def name(self, feature: int) -> str:
-        """Return the feature in words: "family: Printing"."""
-        return " + ".join(f"{attribute}: {value}" for attribute, value in self.values[feature])
+    @cached_property
+    def names(self) -> list[str]:
+        """The features in words: "family: Printing"; of two values that come together, both."""
+        return [" + ".join(f"{attribute}: {value}" for attribute, value in feature) for feature in self.values]
+
+    @cached_property
+    def holders(self) -> Adjacency:
+        """The other orientation: the rows with each feature."""
+        turned = self.rows.matrix(len(self)).tocsc()
+        return Adjacency(turned.indptr.astype(np.int64), turned.indices.astype(np.int32))
 
     def adjective(self, feature: int) -> str:
         """Return the feature as it stands before a noun, as in "Printing products"."""
@@ -115,9 +123,7 @@ class _Column:
         return [_range_name(self.bounds, number) if self.bounds else _number_name(number)]
 
 
-def describe(
-    attributes: Attributes, n_rows: int, side: str = "product", separator: str | None = SEPARATOR
-) -> Features:
+def describe(attributes: Attributes, n_rows: int, side: str = "product", separator: str | None = SEPARATOR) -> Features:
     """
     Return the features of rows by their attributes.
 

@@ -22,7 +22,7 @@ from ocular.data.ordering import Ordering
 from ocular.data.selection import Choice as Selection
 from ocular.data.selection import allowed_items
 from ocular.errors import ArtifactError, ConfigError, Parameter, Phrased
-from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
+from ocular.evidence import EvidenceConfig, check_features, fit_appeal, fit_peers, fit_product_links, fit_taste
 from ocular.model.choosing import Choosing
 from ocular.model.explaining import Explaining
 from ocular.model.fitting import FittedEvidence, fit_evidence
@@ -62,12 +62,14 @@ class OCuLaR(  # type: ignore[call-arg]
 
     by line-searched projected gradient steps, all items then all users in turn; a sweep costs O(positives · K).
 
-    With links or peers, two more kinds of evidence are fitted apart and added with their weights:
+    With links, peers, taste or appeal, more kinds of evidence are fitted apart and added with their weights:
 
-        z = s_i (⟨f_u, f_i⟩ + α Σ_{j of u} S_ji + β Σ_{v of i} T_vu) / (1 + α + β) + background
+        z = s_i (⟨f_u, f_i⟩ + α Σ_{j of u} S_ji + β Σ_{v of i} T_vu + γ Σ_{a of i} B_ua + δ Σ_{a of u} C_ai)
+            / (1 + α + β + γ + δ) + background
 
     S_ji ≥ 0 says that who has item j tends to have item i, T_vu ≥ 0 that what user v has, user u has; no positive
-    explains itself. See `ocular.evidence` and `ocular.solver.links`.
+    explains itself. B_ua ≥ 0 says that user u has items with the attribute a, C_ai ≥ 0 that users with the attribute a
+    have item i. See `ocular.evidence` and `ocular.solver.links`.
 
     Parameters
     ----------
@@ -92,6 +94,13 @@ class OCuLaR(  # type: ignore[call-arg]
         The penalty of peers. None is 1000 where links is a number.
     n_links : int
         Candidates per item (links) and per user (peers).
+    taste, appeal : float
+        γ and δ, the weights of taste for attributes of items and of the appeal to attributes of users; both need
+        Interactions with attributes.
+    attribute_regularization : float
+        The penalty of taste and appeal.
+    attribute_separator : str
+        What divides several values in one text: "Action|Comedy".
     metric : {"balanced", "recall", "map"}
         What decides where something is "auto", at 50 recommendations per user or a tenth of the items: recall, MAP or
         the geometric mean of both, in which MAP counts twice.
@@ -133,6 +142,9 @@ class OCuLaR(  # type: ignore[call-arg]
         Zero unless bias=True.
     links_, peers_ : scipy CSR arrays, float32
         S, (n_items, n_items), row j and column i; T, (n_users, n_users), row v and column u. Empty where they weigh 0.
+    taste_, appeal_ : scipy CSR arrays, float32
+        B, (n_users, values of item attributes), and C, (values of user attributes, n_items). Without values where they
+        weigh 0. `item_features()` and `user_features()` name the values.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
     objective_, history_, n_iter_, converged_, interrupted_
@@ -213,6 +225,7 @@ class OCuLaR(  # type: ignore[call-arg]
             before = start.coclusters(), previous.interactions  # `start` may be this very model
         else:
             config, evidence, tuning = self._choose_parameters(ordered, config, checkpoint)
+        check_features(ordered, evidence)
         if checkpoint is not None and tuning is not None:
             checkpoint = self._with_choice(checkpoint, tuning)
 
@@ -222,7 +235,13 @@ class OCuLaR(  # type: ignore[call-arg]
         with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
             result = self._fit_patterns(ordered, config, begin, report, checkpoint)
         fitted = fit_evidence(
-            evidence, lambda e: fit_product_links(ordered, e, config), lambda e: fit_peers(ordered, e, config)
+            evidence,
+            {
+                "links": lambda e: fit_product_links(ordered, e, config),
+                "peers": lambda e: fit_peers(ordered, e, config),
+                "taste": lambda e: fit_taste(ordered, e, config),
+                "appeal": lambda e: fit_appeal(ordered, e, config),
+            },
         )
         self.interactions_ = interactions
         self.min_value_ = self.min_value
@@ -290,6 +309,7 @@ class OCuLaR(  # type: ignore[call-arg]
         self.calibration_ = self.tuning_ = None
         self._learn(result.state)
         self.evidence_config_, self.links_, self.peers_ = evidence.config, evidence.links, evidence.peers
+        self.taste_, self.appeal_ = evidence.taste, evidence.appeal
         self.pattern_labels_ = {}
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ocular.data.attributes import SEPARATOR
 from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig
 from ocular.solver.config import FitConfig
@@ -31,6 +32,10 @@ class Parameters:
         link_loss: str | None = None,
         peer_regularization: float | str | None = None,
         n_links: int = 500,
+        taste: float | str | None = None,
+        appeal: float | str | None = None,
+        attribute_regularization: float = 1000.0,
+        attribute_separator: str = SEPARATOR,
         metric: str = "balanced",
         relative: bool = False,
         bias: bool = False,
@@ -56,6 +61,10 @@ class Parameters:
         self.link_loss = link_loss
         self.peer_regularization = peer_regularization
         self.n_links = n_links
+        self.taste = taste
+        self.appeal = appeal
+        self.attribute_regularization = attribute_regularization
+        self.attribute_separator = attribute_separator
         self.metric = metric
         self.relative = relative
         self.bias = bias
