@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from ocular.batch import recommend_all
 from ocular.data.interactions import Interactions, Labels, plain
 from ocular.data.selection import Choice, allowed_items, allowed_users
+from ocular.data.splits import as_moment
+from ocular.due import DueList, Reorders, find_reorders
 from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
@@ -146,6 +149,7 @@ class Advisor:
         check_is_fitted(model)
         self.model = model
         self._cached_values: tuple[object, object, ExpectedValues] | None = None
+        self._cached_reorders: tuple[object, object, Reorders] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Advisor:
@@ -222,6 +226,31 @@ class Advisor:
         data = self.model.interactions_
         user, item = data.user_index(client), data.item_index(product)
         return self._valued(self.model.explain(user, item, self._basket_with(user, also)))
+
+    def due(self, client: Any, n: int = 10, as_of: str | date | np.datetime64 | None = None) -> DueList:
+        """
+        Return what the client buys regularly and is due to buy again, most often bought first.
+
+        `as_of` is the day to ask for, by default that of the newest purchase; purchases after it do not count. Products
+        that the model never recommends are left out. Purchases without dates raise a DataError.
+        """
+        user, reorders = self.model.interactions_.user_index(client), self._reorders(as_of)
+        rows = reorders.due_rows(check_whole(n, "n", 1), ~self.model.excluded_items_, user)
+        return reorders.due_list(rows, user)
+
+    def due_all(self, n: int = 10, as_of: str | date | np.datetime64 | None = None) -> Any:
+        """Return what is due for every client, at most n products each, as a frame like that of `due`."""
+        reorders = self._reorders(as_of)
+        rows = reorders.due_rows(check_whole(n, "n", 1), ~self.model.excluded_items_)
+        return self.model.interactions_.native(reorders.frame(rows))
+
+    def _reorders(self, as_of: str | date | np.datetime64 | None) -> Reorders:
+        """Return the regular purchases up to a day; those asked for last are remembered."""
+        data, day = self.model.interactions_, None if as_of is None else as_moment(as_of)
+        cached = self._cached_reorders
+        if cached is None or cached[0] is not data or cached[1] != day:
+            cached = self._cached_reorders = (data, day, find_reorders(data, day))
+        return cached[2]
 
     def _recommend(
         self, user: int | None, n: int, basket: Interactions | None, only: Choice | None, without: Choice | None

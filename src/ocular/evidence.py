@@ -6,11 +6,11 @@ Five kinds of evidence in one intensity.
 
 Patterns are the co-clusters f; links S say that who owns product j tends to buy product i; peers T say that what
 client v buys client u buys; taste B says that client u buys products with the attribute a; appeal C says that clients
-with the attribute a buy product i; and s_i = (n_i / mean n)^popularity. Written side by side over co-clusters,
-products, clients and values of attributes, z is one product of two sparse rows: x_u = [f_u, what u bought, T_·u, B_u·,
-attributes of u] and y_i = s_i / (1 + α + β + γ + δ) · [f_i, α S_·i, β who bought i, γ attributes of i, δ C_·i]. A part
-that weighs nothing has no columns. Rankings, probabilities and explanations read these rows, so that none of them can
-disagree.
+with the attribute a buy product i; and s_i = (n_i / mean n)^popularity · trend_i^trend, where trend_i is the recent
+demand of a product over its overall demand (`data/trend.py`). Written side by side over co-clusters, products, clients
+and values of attributes, z is one product of two sparse rows: x_u = [f_u, what u bought, T_·u, B_u·, attributes of u]
+and y_i = s_i / (1 + α + β + γ + δ) · [f_i, α S_·i, β who bought i, γ attributes of i, δ C_·i]. A part that weighs
+nothing has no columns. Rankings, probabilities and explanations read these rows, so that none of them can disagree.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ocular.data.attributes import SEPARATOR, Features, describe
 from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.trend import find_trends
 from ocular.errors import ConfigError, DataError, Parameter
 from ocular.solver.config import FitConfig, user_weights
 from ocular.solver.links import LIKELIHOOD, LOSSES, LinkConfig, fit_links
@@ -52,11 +53,15 @@ class EvidenceConfig:
     appeal: float = 0.0  # δ
     attribute_regularization: float = 1000.0  # of taste and appeal
     attribute_separator: str = SEPARATOR
+    trend: float = 0.0
+    trend_half_life: float = 30.0  # days
 
     def __post_init__(self) -> None:
         for name in WEIGHTS:
             object.__setattr__(self, name, check_number(getattr(self, name), name, 0, 1e6))
-        object.__setattr__(self, "popularity", check_number(self.popularity, "popularity", -5, 5))
+        for name, low in (("popularity", -5), ("trend", 0)):
+            object.__setattr__(self, name, check_number(getattr(self, name), name, low, 5))
+        object.__setattr__(self, "trend_half_life", check_number(self.trend_half_life, "trend_half_life", 0.01, 1e5))
         for name in ("link_regularization", "peer_regularization", "attribute_regularization"):
             object.__setattr__(self, name, check_number(getattr(self, name), name, 0, 1e12))
         check_choice(self.link_loss, "link_loss", LOSSES)
@@ -68,7 +73,7 @@ class EvidenceConfig:
     @property
     def is_patterns_only(self) -> bool:
         """Whether this is the model of the paper."""
-        return self.popularity == 0 and self.total_weight == 1
+        return self.total_weight == 1 and self.popularity == 0 and self.trend == 0
 
     @property
     def total_weight(self) -> float:
@@ -219,11 +224,18 @@ class Evidence:
         return self.item_factors.shape[1], links, peers, *values
 
     @cached_property
+    def trends(self) -> NDArray[np.float64]:
+        """(n_items,) the recent demand of each item over its overall demand; ones where trend weighs nothing."""
+        if self.config.trend == 0:
+            return np.ones(self.interactions.n_items)
+        return find_trends(self.interactions, self.config.trend_half_life)
+
+    @cached_property
     def item_scales(self) -> Floats:
         """(n_items,) s_i / (1 + α + β + γ + δ)."""
         config = self.config
         degrees = np.maximum(self.interactions.by_item.degrees, 1)
-        scales = (degrees / self.interactions.by_item.degrees.mean()) ** config.popularity
+        scales = (degrees / self.interactions.by_item.degrees.mean()) ** config.popularity * self.trends**config.trend
         scales_of_all: Floats = (scales / config.total_weight).astype(np.float32)
         return scales_of_all
 

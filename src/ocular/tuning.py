@@ -64,6 +64,8 @@ class EvidenceRequest:
     appeal: float | str = 0.0
     attribute_regularization: float = EvidenceConfig.attribute_regularization
     attribute_separator: str = EvidenceConfig.attribute_separator
+    trend: float | str = 0.0
+    trend_half_life: float | str = 30.0
 
     @classmethod
     def of(cls, **given: Any) -> EvidenceRequest:
@@ -75,8 +77,8 @@ class EvidenceRequest:
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
-        for name in ("links", "taste", "appeal", *CHOSEN_WITH_LINKS):
-            value = values.get(name)
+        for name in ("links", *CHOSEN_WITH_LINKS, "trend", "trend_half_life", "taste", "appeal"):
+            value = getattr(request, name)
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')
         check_choice(request.link_loss, "link_loss", (*LOSSES, AUTO))

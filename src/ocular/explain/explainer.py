@@ -97,4 +97,5 @@ class Explainer:
             observed=None if calibration is None else calibration.observed(confidence),
             price=estimate_price(item, related, self.interactions, client.user),
             pulls=pulls,
+            trend=float(self.evidence.trends[item]),
         )

@@ -183,6 +183,7 @@ class Explanation:
     observed: HitRate | None = None  # of recommendations like this one
     price: PriceEstimate | None = None
     pulls: Pulls | None = None  # of the user's purchases
+    trend: float = 1.0  # recent demand over overall demand, where the model goes by it
 
     @property
     def client(self) -> Any:
@@ -292,6 +293,7 @@ class Explanation:
             "price_basis": None if price is None else price.basis,
             "currency": None if price is None else price.currency,
             "owned": self.owned,
+            "trend": self.trend,
             "base": self.base,
             "shown_reasons": [self._reason_dict(reason, *names) for reason in summary.shown_reasons],
             "hidden_reasons": summary.n_hidden,

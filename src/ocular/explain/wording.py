@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NO_PRICE = "No price estimate: too few other clients paid a known price for it."
 MAX_RANGES = 1000  # numbered clients or products that are looked through for ranges
 MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
+MIN_TREND = 1.5  # times the usual rate, or one part in so many, that is worth a sentence
 MAX_COUNTED = 3  # products of links with the number of their owners in a sentence
 
 MayName = Callable[[int], bool]  # whether a reader may learn the name of this client
@@ -68,15 +69,18 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
     confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
     assumption = _assumption(explanation, client, write)
     summary = explanation.summary(max_reasons)
+    if not explanation.reasons and not len(explanation.client_items):
+        return Rationale(f"{assumption}{_bestseller(explanation, product)}", [], _notes(explanation))
     if not summary.shown_reasons:
         known = f"{bought}, with a confidence of {confidence}"
         if not explanation.owned:
             known = f"{product} has a confidence of {confidence} for {client}"
-        why = "the co-clusters that hold both have no other purchase or no other buyer to show for it."
+        why = "its reasons have no other purchase or no other buyer to show for it."
         if not explanation.reasons:
             popular = explanation.base > 2 * explanation.background
             alone = "what popularity alone gives" if popular else "the background probability of any pair"
-            why = f"the model has no reason, because no co-cluster holds both; this is {alone}."
+            owned = "nothing else" if explanation.owned else "nothing"
+            why = f"the model has no reason, because {owned} that {client} owns leads to it; this is {alone}."
         return Rationale(f"{assumption}{known}: {why}", [], _notes(explanation))
     head = f"{product} is recommended to {client} with confidence {confidence}"
     if explanation.owned:
@@ -90,6 +94,13 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
             points.append(sentence(explanation, reason, lambda _: show_clients, write))
     points += _what_is_not_shown(explanation, summary, first)
     return Rationale(f"{assumption}{head} because:", points, _notes(explanation))
+
+
+def _bestseller(explanation: Explanation, product: str) -> str:
+    """Return what can be said to a client who owns nothing: how many others own the product."""
+    buyers, n_users = len(explanation.interactions.by_item[explanation.item]), explanation.interactions.n_users
+    share = f"{buyers:,} of {n_users:,} clients ({percent(buyers / n_users)}) {'owns' if buyers == 1 else 'own'}"
+    return f"No purchases yet; bestsellers come first: {share} {product}."
 
 
 def _assumption(explanation: Explanation, client: str, write: Write) -> str:
@@ -239,8 +250,19 @@ def _what_is_not_shown(explanation: Explanation, summary: ReasonSummary, client:
     return sentences
 
 
+def trend_note(trend: float) -> str | None:
+    """
+    Return a sentence on a product that sells much faster or slower than it used to; None where it does not.
+
+    >>> trend_note(2.13), trend_note(1.1)
+    ('It sells at 2.1 times its usual rate.', None)
+    """
+    return f"It sells at {trend:.2g} times its usual rate." if max(trend, 1 / trend) >= MIN_TREND else None
+
+
 def _notes(explanation: Explanation) -> list[str]:
-    notes = []
+    note = trend_note(explanation.trend)
+    notes = [] if note is None else [note]
     if explanation.observed is not None:
         notes.append(explanation.observed.text())
     purchases = explanation.interactions.purchases

@@ -21,7 +21,8 @@ from ocular.data.matrices import check_positives, frame_labels
 from ocular.data.ordering import Ordering
 from ocular.data.selection import Choice as Selection
 from ocular.data.selection import allowed_items
-from ocular.errors import ArtifactError, ConfigError, Parameter, Phrased
+from ocular.data.trend import has_times
+from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.evidence import EvidenceConfig, check_features, fit_appeal, fit_peers, fit_product_links, fit_taste
 from ocular.model.choosing import Choosing
 from ocular.model.explaining import Explaining
@@ -36,6 +37,7 @@ from ocular.solver.progress import Progress
 from ocular.solver.start.given import ordered_start
 from ocular.solver.start.initial import initial_state
 from ocular.solver.start.previous import Previous
+from ocular.tuning import AUTO
 
 
 class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
@@ -92,6 +94,11 @@ class OCuLaR(  # type: ignore[call-arg]
         random parts of the positives; by date "squares" often is.
     peer_regularization : float or "auto", optional
         The penalty of peers. None is 1000 where links is a number.
+    trend : float or "auto", optional
+        The exponent of an item's trend, its recent demand over its overall demand (`ocular.data.trend`): above 0, what
+        sells now counts for more. Needs dates. None is 0 where links is a number.
+    trend_half_life : float or "auto", optional
+        Days after which a purchase counts half in the recent demand. None is 30 where links is a number.
     n_links : int
         Candidates per item (links) and per user (peers).
     taste, appeal : float
@@ -212,6 +219,9 @@ class OCuLaR(  # type: ignore[call-arg]
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
         interactions, allowed = self._read(X, only, without)
+        if self.trend not in (None, AUTO, 0) and not has_times(interactions):
+            needs = "expected purchases with a date for "
+            raise DataError(needs, Parameter("trend"), ", got none; read them with their date column, or leave it out")
         ordering = Ordering.of(interactions)
         ordered = ordering.sort(interactions)
         config = self._sized(config, interactions, start)

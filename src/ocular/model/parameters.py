@@ -31,6 +31,8 @@ class Parameters:
         link_regularization: float | str | None = None,
         link_loss: str | None = None,
         peer_regularization: float | str | None = None,
+        trend: float | str | None = None,
+        trend_half_life: float | str | None = None,
         n_links: int = 500,
         taste: float | str | None = None,
         appeal: float | str | None = None,
@@ -60,6 +62,8 @@ class Parameters:
         self.link_regularization = link_regularization
         self.link_loss = link_loss
         self.peer_regularization = peer_regularization
+        self.trend = trend
+        self.trend_half_life = trend_half_life
         self.n_links = n_links
         self.taste = taste
         self.appeal = appeal
