@@ -25,7 +25,7 @@ from ocular.data.interactions import Adjacency, Attributes, plain
 from ocular.errors import Parameter, UnknownNameError
 
 SEPARATOR = "|"  # of several values in one text
-MIN_ROWS = 3  # that share a value or a pair of values
+MIN_ROWS = 2  # that share a value or a pair of values
 MIN_USES = 2.0  # rows per value, on average, below which an attribute is a name and not a description
 MAX_NUMBERS = 20  # distinct numbers that are values of their own; more become ranges
 N_RANGES = 10

@@ -25,6 +25,7 @@ from ocular.data.trend import has_times
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.evidence import EvidenceConfig, check_features, fit_appeal, fit_peers, fit_product_links, fit_taste
 from ocular.model.choosing import Choosing
+from ocular.model.cold import Cold
 from ocular.model.explaining import Explaining
 from ocular.model.fitting import FittedEvidence, fit_evidence
 from ocular.model.ranking import Ranking
@@ -46,6 +47,7 @@ class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
 
 class OCuLaR(  # type: ignore[call-arg]
     Choosing,
+    Cold,
     Ranking,
     Explaining,
     Saving,

@@ -40,6 +40,7 @@ DERIVED = (
     "_ordering",
     "_alike_items",
     "_alike_users",
+    "_cold",
     "_item_features",
     "_user_features",
 )
