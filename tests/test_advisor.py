@@ -232,7 +232,7 @@ def test_recommendations_for_all_are_those_for_each(described: OCuLaR) -> None:
     assert frame.columns == [
         "client", "rank", "product", "confidence", "chance", "typical_price", "typical_quantity", "value", "kind",
         "pattern", "pattern_label", "share",
-        "because", "similar_buyers", "similar_clients", "reason",
+        "because", "similar_buyers", "similar_clients", "attribute", "reason",
     ]  # fmt: skip
     assert frame["client"].unique(maintain_order=True).to_list() == [f"C{u}" for u in range(60)]
     for client in ("C0", "C17"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -13,6 +13,7 @@ import polars as pl
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.batch import recommend_all
+from ocular.cold_start.advice import Adviser, NewRecommendations
 from ocular.data.interactions import Interactions, Labels, plain
 from ocular.data.selection import Choice, allowed_items, allowed_users
 from ocular.data.splits import as_moment
@@ -21,7 +22,7 @@ from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
 from ocular.explain.price import PriceEstimate, money
-from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Explanation
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
 from ocular.validation import as_list, check_whole
@@ -175,10 +176,55 @@ class Advisor:
         return self._recommend(user, n, self._basket_with(user, also), only, without)
 
     def recommend_new(
-        self, products: Iterable[Any], n: int = 5, *, only: Choice | None = None, without: Choice | None = None
-    ) -> Recommendations:
-        """Return the n best products for a client who is not in the model and has these products."""
-        return self._recommend(None, n, self._basket([], as_list(products)), only, without)
+        self,
+        purchases: Iterable[Any] = (),
+        n: int = 5,
+        *,
+        attributes: Mapping[str, Any] | None = None,
+        name: str = "the client",
+        only: Choice | None = None,
+        without: Choice | None = None,
+    ) -> Recommendations | NewRecommendations:
+        """
+        Return the n best products for a client who is not in the model, by these purchases, attributes, or both.
+
+        `attributes` are those that clients were fitted with: {"industry": "Airline", "size": "Large"}. With them the
+        client borrows what similar clients have; see `ocular.cold_start`.
+        """
+        basket = self._basket([], as_list(purchases))
+        if not attributes:
+            return self._recommend(None, n, basket, only, without)
+        cold, allowed = self.model.cold_start(), allowed_items(self.model.interactions_, only, without)
+        mine = ~self.model.excluded_items_ if allowed is None else allowed & ~self.model.excluded_items_
+        n = min(check_whole(n, "n", 1), self.model.interactions_.n_items)
+        return self._adviser().products_for(cold.new_clients(basket.by_user, [attributes]), name, n, mine)
+
+    def clients_for_new(
+        self,
+        attributes: Mapping[str, Any] | None = None,
+        buyers: Iterable[Any] = (),
+        n: int = 50,
+        *,
+        name: str = "the new product",
+        only: Choice | None = None,
+        without: Choice | None = None,
+    ) -> NewRecommendations:
+        """
+        Return the n clients most likely to buy a product that is not in the model, best first, without its buyers.
+
+        `attributes` are those that products were fitted with: {"family": "Printing"}; `buyers` names its first
+        clients. `only` and `without` choose clients by name or by attribute.
+        """
+        data, cold = self.model.interactions_, self.model.cold_start()
+        users = sorted({data.user_index(buyer) for buyer in as_list(buyers)})
+        rows = Interactions.from_pairs([0] * len(users), users, (1, data.n_users)).by_user
+        n = min(check_whole(n, "n", 1), data.n_users)
+        new = cold.new_products(rows, [attributes or {}])
+        return self._adviser().clients_for(new, name, n, allowed_users(data, only, without))
+
+    def _adviser(self) -> Adviser:
+        labels = {pattern.index: pattern.label for pattern in self.model.coclusters()}
+        return Adviser(self.model.cold_start(), self._values(), lambda c: labels.get(c, f"pattern {c}"))
 
     def clients_for(
         self, product: Any, n: int = 50, *, only: Choice | None = None, without: Choice | None = None
@@ -214,6 +260,10 @@ class Advisor:
                 .then(pl.format("{} of the {} most similar clients bought it", "similar_buyers", "similar_clients"))
                 .otherwise(pl.lit("similar clients bought it"))
             )
+            .when(pl.col("kind") == TASTE)
+            .then(pl.format("buys products with {}", "attribute"))
+            .when(pl.col("kind") == APPEAL)
+            .then(pl.format("clients with {} buy it", "attribute"))
         )
         return data.native(_with_names(table.with_columns(reason=reason), data))
 

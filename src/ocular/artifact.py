@@ -5,10 +5,11 @@ The manifest holds the parameters and how they were chosen, the objective values
 sha256 digests of the other files, and a digest of itself; all are checked before anything is used. Nothing is pickled.
 The folder holds the purchases too, so that a model recommends and explains without the file that it was fitted on.
 
-arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, user_bias, item_bias,
-excluded_items, user_attribute_weights and item_attribute_weights where the likelihood has attributes, row by row, and
-interactions_… as `SavedInteractions.arrays` names them. The tables hold the key of each client or product, the name
-that is shown where it is another one, and the attributes.
+arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, links_… and peers_… and, where
+they weigh something, taste_… and appeal_…; user_bias, item_bias, excluded_items, user_attribute_weights and
+item_attribute_weights where the likelihood has attributes, row by row, and interactions_… as `SavedInteractions.arrays`
+names them. The tables hold the key of each client or product, the name that is shown where it is another one, and the
+attributes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Attributes, Interactions, Labels, Purchases, rows_of
 from ocular.errors import ArtifactError, ConfigError, DataError
-from ocular.evidence import EvidenceConfig
+from ocular.evidence import EvidenceConfig, client_features, product_features
 from ocular.solver.config import FitConfig
 from ocular.storage import digest, new_folder, present, table_bytes
 from ocular.version import __version__
@@ -107,6 +108,9 @@ class SavedModel(Generic[Source_co]):
     evidence: EvidenceConfig  # the weights of links and peers
     links: sp.csr_array  # (n_items, n_items)
     peers: sp.csr_array  # (n_users, n_users)
+    taste: sp.csr_array  # (n_users, values of products)
+    appeal: sp.csr_array  # (values of clients, n_items)
+    attribute_values: Mapping[str, list[str]]  # names of the values: "taste" of products, "appeal" of clients
     pattern_labels: Mapping[int, str]  # of co-clusters that keep the label of the model that the fit started from
     calibration: Mapping[str, Any] | None  # as Calibration.to_dict gives it
     tuning: Mapping[str, Any] | None  # as Choice.to_dict gives it
@@ -140,6 +144,8 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
                 name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in FILES
             },
         }  # fmt: skip
+        if model.attribute_values:
+            manifest["attribute_values"] = model.attribute_values
         if model.pattern_labels:
             manifest["pattern_labels"] = {str(number): label for number, label in model.pattern_labels.items()}
         if model.tuning is not None:
@@ -250,6 +256,7 @@ def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] |
     weights = dict(zip(WEIGHTS, (model.user_attribute_weights, model.item_attribute_weights), strict=True))
     arrays |= {name: table.ravel() for name, table in weights.items() if len(table)}
     tables = {"user": model.user_factors, "item": model.item_factors, "links": model.links, "peers": model.peers}
+    tables |= {name: getattr(model, name) for name in model.attribute_values}
     for name, table in tables.items():
         arrays |= {f"{name}_{part}": getattr(table, part) for part in CSR_PARTS}
     return arrays | {f"{INTERACTIONS}{name}": values for name, values in model.interactions.arrays().items()}
@@ -264,6 +271,16 @@ def _to_model(
     sides = {"user": interactions.n_users, "item": interactions.n_items}
     shapes = {side: (n, config.n_coclusters) for side, n in sides.items()}
     shapes |= {"links": (sides["item"],) * 2, "peers": (sides["user"],) * 2}
+    evidence, values = EvidenceConfig(**manifest["evidence"]), dict(manifest.get("attribute_values") or {})
+    _check_values(values, interactions, evidence)
+    shapes |= {
+        "taste": (sides["user"], len(values.get("taste", ()))),
+        "appeal": (len(values.get("appeal", ())), sides["item"]),
+    }
+    arrays = dict(arrays)
+    for name in {"taste", "appeal"} - values.keys():
+        empty = sp.csr_array(shapes[name], dtype=np.float32)
+        arrays |= {f"{name}_{part}": getattr(empty, part) for part in CSR_PARTS}
     tables = {
         name: sp.csr_array(tuple(arrays[f"{name}_{part}"] for part in CSR_PARTS), shape=shape)
         for name, shape in shapes.items()
@@ -288,9 +305,12 @@ def _to_model(
         objective_values=fit["objective_values"],
         converged=fit["converged"],
         excluded_items=arrays["excluded_items"].astype(np.bool_),
-        evidence=EvidenceConfig(**manifest["evidence"]),
+        evidence=evidence,
         links=tables["links"],
         peers=tables["peers"],
+        taste=tables["taste"],
+        appeal=tables["appeal"],
+        attribute_values=values,
         pattern_labels={
             int(number): str(label) for number, label in dict(manifest.get("pattern_labels") or {}).items()
         },
@@ -298,6 +318,15 @@ def _to_model(
         tuning=manifest.get("tuning"),
         interactions=interactions,
     )
+
+
+def _check_values(values: Mapping[str, list[str]], interactions: Interactions, evidence: EvidenceConfig) -> None:
+    """Raise where the attributes do not have the values that taste and appeal were fitted to."""
+    for name, features in (("taste", product_features), ("appeal", client_features)):
+        if (getattr(evidence, name) > 0) != (name in values):
+            raise ValueError(f"{name} and its weight do not belong together")
+        if name in values and features(interactions, evidence).names != values[name]:
+            raise ValueError(f"{name} was fitted to other values of attributes")
 
 
 def _to_interactions(

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Labels, merged
-from ocular.explain.reasons import LINKS, PATTERN, PEERS
-from ocular.explain.strongest import BY_LINKS, BY_PEERS, NONE, Sides, find_strongest
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE
+from ocular.explain.strongest import BY_APPEAL, BY_LINKS, BY_PEERS, BY_TASTE, NONE, Sides, find_strongest
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 from ocular.scoring import Scorer
 
+KIND_OF = {BY_LINKS: LINKS, BY_PEERS: PEERS, BY_TASTE: TASTE, BY_APPEAL: APPEAL}
 CLIENTS_AT_ONCE = 10_000  # memory goes with these × products that a block recommends
 
 
@@ -44,7 +45,11 @@ class Batch:
         self._scorer: Scorer = model.scorer(n_threads=1)
         self._allowed = ~model.excluded_items_ if allowed is None else allowed & ~model.excluded_items_
         self._base = model.config_.background + model.bias_
-        self._sides = Sides.of(model.evidence(), model.members())
+        evidence = model.evidence()
+        self._sides = Sides.of(evidence, model.members())
+        values = (evidence.item_features, evidence.user_features)
+        names = [name for features in values if features is not None for name in features.names]
+        self._value_names = pl.Series([*names, None], dtype=pl.String)
         self._labels = pl.Series(data.item_labels.tolist())
         self._names = pl.Series([str(data.item_name(item)) for item in range(data.n_items)], dtype=pl.String)
         self._patterns = {pattern.index: pattern.label for pattern in model.coclusters()}
@@ -57,10 +62,11 @@ class Batch:
 
         client, rank, product, confidence, hit_rate where the model is calibrated; chance to buy, typical price of a
         unit, typical quantity of an order and expected value; and of the strongest reason, the one that an explanation
-        shows first, its kind ("pattern", "links" or "peers"), the co-cluster's number (pattern) and label, its share of
-        the affinity, the client's purchases behind it (because), and of peers how many of the most similar clients
-        bought the product (similar_buyers of similar_clients). These are null where there is no reason to show or it is
-        of another kind, price and value where no typical price is known.
+        shows first, its kind ("pattern", "links", "peers", "taste" or "appeal"), the co-cluster's number (pattern) and
+        label, its share of the affinity, the client's purchases behind it (because), of peers how many of the most
+        similar clients bought the product (similar_buyers of similar_clients), and of taste and appeal the value of an
+        attribute that adds most. These are null where there is no reason to show or it is of another kind, price and
+        value where no typical price is known.
         """
         hidden = merged(clients.owned, clients.owned.refused)
         ids, affinity = self._scorer.top(clients.rows, hidden, min(n, len(self._labels)), self._allowed)
@@ -85,7 +91,7 @@ class Batch:
         best, similar = reasons.best[rows, ranks], reasons.similar[rows, ranks]
         unknown, no_pattern = pl.Series(best == NONE), pl.Series(best < 0)
         labels = [self._patterns.get(c, f"pattern {c}") for c in best.tolist()]
-        kinds = pl.Series(np.where(best >= 0, PATTERN, np.where(best == BY_LINKS, LINKS, PEERS)))
+        kinds = pl.Series(best).replace_strict(KIND_OF, default=PATTERN, return_dtype=pl.String)
         return pl.DataFrame(columns).with_columns(
             kind=kinds.set(unknown, None),
             pattern=pl.Series(best).set(no_pattern, None),
@@ -94,6 +100,7 @@ class Batch:
             because=self._joined_names(reasons.because[rows, ranks]),
             similar_buyers=pl.Series(similar[:, 0]).set(pl.Series(best != BY_PEERS), None),
             similar_clients=pl.Series(similar[:, 1]).set(pl.Series(best != BY_PEERS), None),
+            attribute=self._value_names.gather(reasons.value[rows, ranks] % len(self._value_names)),  # the last is null
         )
 
     def _joined_names(self, owned: NDArray[np.int32]) -> pl.Series:

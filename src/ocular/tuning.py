@@ -60,6 +60,10 @@ class EvidenceRequest:
     link_loss: str
     n_links: int
     peer_regularization: float | str
+    taste: float | str = 0.0
+    appeal: float | str = 0.0
+    attribute_regularization: float = EvidenceConfig.attribute_regularization
+    attribute_separator: str = EvidenceConfig.attribute_separator
     trend: float | str = 0.0
     trend_half_life: float | str = 30.0
 
@@ -73,7 +77,7 @@ class EvidenceRequest:
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
-        for name in ("links", *CHOSEN_WITH_LINKS, "trend", "trend_half_life"):
+        for name in ("links", *CHOSEN_WITH_LINKS, "trend", "trend_half_life", "taste", "appeal"):
             value = getattr(request, name)
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')

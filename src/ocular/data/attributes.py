@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, combinations
 from typing import Any
 
@@ -24,7 +25,7 @@ from ocular.data.interactions import Adjacency, Attributes, plain
 from ocular.errors import Parameter, UnknownNameError
 
 SEPARATOR = "|"  # of several values in one text
-MIN_ROWS = 3  # that share a value or a pair of values
+MIN_ROWS = 2  # that share a value or a pair of values
 MIN_USES = 2.0  # rows per value, on average, below which an attribute is a name and not a description
 MAX_NUMBERS = 20  # distinct numbers that are values of their own; more become ranges
 N_RANGES = 10
@@ -48,9 +49,16 @@ class Features:
     def __len__(self) -> int:
         return len(self.values)
 
-    def name(self, feature: int) -> str:
-        """Return the feature in words: "family: Printing"."""
-        return " + ".join(f"{attribute}: {value}" for attribute, value in self.values[feature])
+    @cached_property
+    def names(self) -> list[str]:
+        """The features in words: "family: Printing"; of two values that come together, both."""
+        return [" + ".join(f"{attribute}: {value}" for attribute, value in feature) for feature in self.values]
+
+    @cached_property
+    def holders(self) -> Adjacency:
+        """The other orientation: the rows with each feature."""
+        turned = self.rows.matrix(len(self)).tocsc()
+        return Adjacency(turned.indptr.astype(np.int64), turned.indices.astype(np.int32))
 
     def adjective(self, feature: int) -> str:
         """Return the feature as it stands before a noun, as in "Printing products"."""

@@ -73,13 +73,14 @@ class Ordering:
         refused = None if rows.refused is None else self.sort_columns(rows.refused)
         return Adjacency(rows.indptr, matrix.indices.astype(np.int32), weights, refused)
 
-    def column_ranks(self, n_first: int, n_items: int, n_users: int) -> Ints | None:
-        """Return the places of columns of `n_first` others, then products, then clients, each all or none."""
+    def column_ranks(self, n_first: int, n_items: int, n_users: int, n_last: int = 0) -> Ints | None:
+        """Return the places of columns: others, then products, then clients, each all or none, then others."""
         if (self.item_ranks is None or not n_items) and (self.user_ranks is None or not n_users):
             return None
         items = np.arange(n_items) if self.item_ranks is None else self.item_ranks[:n_items]
         users = np.arange(n_users) if self.user_ranks is None else self.user_ranks[:n_users]
-        return np.concatenate([np.arange(n_first), n_first + items, n_first + n_items + users])
+        last = n_first + n_items + n_users + np.arange(n_last)
+        return np.concatenate([np.arange(n_first), n_first + items, n_first + n_items + users, last])
 
 
 def taken(table: Any, rows: Ints | None) -> Any:

@@ -21,7 +21,7 @@ from ocular.explain.coclusters import Members
 from ocular.explain.names import MAX_EXAMPLES
 from ocular.explain.reasons import MAX_NAMED, MAX_PEERS, NAMED_SHARE
 
-NONE, BY_LINKS, BY_PEERS = -1, -2, -3  # in place of a co-cluster's number
+NONE, BY_LINKS, BY_PEERS, BY_TASTE, BY_APPEAL = -1, -2, -3, -4, -5  # in place of a co-cluster's number
 NO_SIMILAR, AMONG_MEMBERS, AMONG_TRACES = 0, 1, 2  # where similar clients are found
 NOTHING, ONLY_NAMED, OTHERS_TOO = 0, 1, 2  # what a client has in common with their peers
 
@@ -52,34 +52,36 @@ def _typed(ends: NDArray[Any], columns: NDArray[Any]) -> tuple[NDArray[np.int64]
 class Sides(NamedTuple):
     """What the reasons for any client's recommendations need of a model."""
 
-    items: Rows  # y_i, over co-clusters, products and clients as in `ocular.evidence`
+    items: Rows  # y_i, over co-clusters, products, clients and values of attributes as in `ocular.evidence`
     item_members: Rows  # of co-clusters
     item_factors: Rows
     user_members: Rows
     user_factors: Rows
     buyers: Rows  # of each item
+    holders: Rows  # clients with each value of an attribute of clients
     n_users: int
-    n_coclusters: int
-    n_links: int  # columns of links
+    ends: NDArray[np.int64]  # of the columns of co-clusters, links, peers, taste and appeal
 
     @classmethod
     def of(cls, evidence: Evidence, members: Members) -> Sides:
         """Return the sides of a model."""
-        n_users, n_items = evidence.interactions.shape
+        values = evidence.user_features
+        holders = sp.csr_array((0, 0)) if values is None else values.rows.matrix(len(values)).T
         return cls(
             Rows.of(evidence.item_rows), Rows.of(members.items), Rows.of(evidence.item_factors),
             Rows.of(members.users), Rows.of(evidence.user_factors), Rows.of_pairs(evidence.interactions.by_item),
-            n_users, evidence.item_factors.shape[1], n_items if evidence.config.links else 0,
+            Rows.of(holders), evidence.interactions.n_users, np.cumsum(evidence.sizes),
         )  # fmt: skip
 
 
 class Strongest(NamedTuple):
     """The strongest reason of each pair of a client (row) and a recommended product (column)."""
 
-    best: NDArray[np.int32]  # the co-cluster, BY_LINKS, BY_PEERS or NONE
+    best: NDArray[np.int32]  # the co-cluster, or BY_LINKS and so on, or NONE
     contribution: NDArray[np.float64]  # with that of reasons that say the same
     because: NDArray[np.int32]  # the purchases that it names first, −1 for none
     similar: NDArray[np.int32]  # of peers: how many of the most similar clients bought the product, of how many
+    value: NDArray[np.int32]  # of taste and appeal: the value that adds most, products' before clients'; −1 for none
 
 
 def find_strongest(clients: sp.csr_array, owned: Adjacency, sides: Sides, ids: NDArray[np.int32]) -> Strongest:
@@ -89,6 +91,7 @@ def find_strongest(clients: sp.csr_array, owned: Adjacency, sides: Sides, ids: N
         np.zeros(ids.shape),
         np.full((*ids.shape, MAX_EXAMPLES), -1, dtype=np.int32),
         np.zeros((*ids.shape, 2), dtype=np.int32),
+        np.full(ids.shape, -1, dtype=np.int32),
     )
     _find(Rows.of(clients), Rows.of_pairs(owned), sides, ids, found)
     return found
@@ -96,10 +99,9 @@ def find_strongest(clients: sp.csr_array, owned: Adjacency, sides: Sides, ids: N
 
 @njit(nogil=True, cache=True)
 def _find(clients, owned, sides, ids, found):
-    K, n_links, items, buyers = sides.n_coclusters, sides.n_links, sides.items, sides.buyers
-    first_peer = K + n_links
-    x = np.zeros(first_peer + sides.n_users, np.float32)
-    is_close = np.zeros(first_peer + sides.n_users, np.bool_)
+    items, buyers = sides.items, sides.buyers
+    K, first_peer, first_taste, first_appeal, width = sides.ends
+    x, is_close = np.zeros(width, np.float32), np.zeros(width, np.bool_)
     place = np.full(K, -1, np.int64)  # of a co-cluster among those of the client
     closest, closeness = np.empty(MAX_PEERS, np.int32), np.empty(MAX_PEERS, np.float64)
     similar, likeness = np.empty(MAX_PEERS, np.int32), np.empty(MAX_PEERS, np.float64)
@@ -113,7 +115,7 @@ def _find(clients, owned, sides, ids, found):
             if c < K:
                 place[c] = n_mine
                 n_mine += 1
-            elif c >= first_peer:
+            elif first_peer <= c < first_taste:
                 insert(c, value, closest, closeness)
         for c in closest[closest >= 0]:
             is_close[c] = True
@@ -123,7 +125,8 @@ def _find(clients, owned, sides, ids, found):
             i = ids[r, n]
             if i < 0:
                 continue
-            links = peers = 0.0
+            links = peers = taste = appeal = most_taste = most_appeal = 0.0
+            taste_value = appeal_value = -1
             n_patterns = n_similar = n_close = 0
             linked[:], strength[:], similar[:], likeness[:] = -1, 0.0, -1, 0.0
             for a in range(items.ends[i], items.ends[i + 1]):
@@ -137,11 +140,19 @@ def _find(clients, owned, sides, ids, found):
                 elif c < first_peer:
                     links += added
                     insert(c - K, added, linked, strength)
-                else:
+                elif c < first_taste:
                     peers += added
                     n_similar += 1
                     n_close += is_close[c]
                     insert(c - first_peer, np.float64(x[c]), similar, likeness)
+                elif c < first_appeal:
+                    taste += added
+                    if added > most_taste:
+                        most_taste, taste_value = added, c
+                else:
+                    appeal += added
+                    if added > most_appeal:
+                        most_appeal, appeal_value = added, c
             base_rate = (buyers.ends[i + 1] - buyers.ends[i]) / max(sides.n_users - 1, 1)
             n_peers = (closest >= 0).sum()
             found.similar[r, n, 0], found.similar[r, n, 1] = n_close, n_peers
@@ -176,7 +187,17 @@ def _find(clients, owned, sides, ids, found):
                 rate = n_close / n_peers if n_close else n_similar / (n_similar + n_peers)
                 is_telling = rate > base_rate
                 if best == NONE or (is_telling and not telling) or (is_telling == telling and peers > value):
-                    best, value = BY_PEERS, peers
+                    best, value, telling = BY_PEERS, peers, is_telling
+            has_taste = taste_value >= 0 and _any_has(mine, items, taste_value)
+            if has_taste and (best == NONE or not telling or taste > value):
+                best, value, telling = BY_TASTE, taste, True
+            if appeal_value >= 0:
+                counted = _telling_value(i, appeal_value - first_appeal, sides.holders, buyers, base_rate)
+                is_better = best == NONE or (counted == 2 and not telling)
+                if counted and (is_better or ((counted == 2) == telling and appeal > value)):
+                    best, value = BY_APPEAL, appeal
+            if best <= BY_TASTE:
+                found.value[r, n] = (taste_value if best == BY_TASTE else appeal_value) - first_taste
             found.best[r, n], found.contribution[r, n] = best, value
             if best == BY_LINKS:
                 for a in range(min(n_named, MAX_EXAMPLES)):
@@ -310,6 +331,24 @@ def _telling_links(i, j, buyers, base_rate):
             if both / owners > base_rate:
                 return 2
     return min(both, 1)
+
+
+@njit(nogil=True, cache=True)
+def _telling_value(i, value, holders, buyers, base_rate):
+    """Do what `_telling_links` does, of the clients who have a value of an attribute."""
+    n_others = holders.ends[value + 1] - holders.ends[value] - 1  # without the client
+    both = 0
+    for v in holders.columns[holders.ends[value] : holders.ends[value + 1]]:
+        both += _bought(v, i, buyers)
+    return 0 if both == 0 else 1 + (both / n_others > base_rate)
+
+
+@njit(nogil=True, cache=True)
+def _any_has(items, rows, column):
+    for j in items:  # noqa: SIM110  Numba knows no any() of a generator
+        if _has(rows, j, column):
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)

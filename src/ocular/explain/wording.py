@@ -128,10 +128,16 @@ def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, writ
 
 
 def sentence(explanation: Explanation, reason: Reason, may_name: MayName, write: Write | None = None) -> str:
-    """Return the sentence on a reason of links or peers, with the names of those clients that the reader may learn."""
+    """Return the sentence on a reason of no pattern, with the names of those clients that the reader may learn."""
     write = write or _for_text
     if reason.kind == "links":
         return _links(explanation, reason, write(product_name(explanation.product)), write)
+    if reason.kind == "taste":
+        numbers = len(reason.owned_items), reason.n_purchases
+        return taste_sentence(write(client_name(explanation.client)), write(reason.adjective), *numbers)
+    if reason.kind == "appeal":
+        product = write(product_name(explanation.product))
+        return appeal_sentence(product, write(reason.adjective), reason.rate, reason.base_rate)
     return _peers(explanation, reason, may_name, write)
 
 
@@ -139,6 +145,11 @@ def brief(explanation: Explanation, reason: Reason) -> str:
     """Return a reason in one line for a table: no other client's name."""
     if reason.kind == "peers":
         return f"{_similar_owners(reason)} bought it"
+    if reason.kind == "taste":
+        return f"buys {reason.adjective} products: {len(reason.owned_items):,} of its {reason.n_purchases:,}"
+    if reason.kind == "appeal":
+        rates = f"{percent(reason.rate)} of {reason.adjective} clients", f"{percent(reason.base_rate)} of all"
+        return f"{rates[0]} bought it, against {rates[1]}"
     data, n_items = explanation.interactions, len(reason.owned_items)
     if reason.kind == "links":
         n_items = len(reason.named_items) + reason.n_unnamed
@@ -150,6 +161,26 @@ def brief(explanation: Explanation, reason: Reason) -> str:
         with_first = f" with {names[0]}" if n_items > 1 else ""
         return f"clients who own {owned} often buy it: {bought:,} of {owners:,}{with_first}"
     return f"has {owned}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
+
+
+def taste_sentence(client: str, adjective: str, n_with: int, n_all: int) -> str:
+    """
+    Return the sentence on a client's taste for products with an attribute.
+
+    >>> taste_sentence("Acme", "Printing", 7, 20)
+    'Acme buys Printing products: 7 of its 20.'
+    """
+    return f"{client[:1].upper()}{client[1:]} buys {adjective} products: {n_with:,} of its {n_all:,}."
+
+
+def appeal_sentence(product: str, adjective: str, rate: float, base_rate: float) -> str:
+    """
+    Return the sentence on a product's appeal to clients with an attribute.
+
+    >>> appeal_sentence("Saw", "Airline", 0.14, 0.02)
+    '14% of Airline clients bought Saw, against 2% of all clients.'
+    """
+    return f"{percent(rate)} of {adjective} clients bought {product}, against {percent(base_rate)} of all clients."
 
 
 def _links(explanation: Explanation, reason: Reason, product: str, write: Write) -> str:

@@ -25,8 +25,9 @@ from ocular.data.selection import allowed_items
 from ocular.data.trend import has_times
 from ocular.data.weights import VALUES
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
-from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
+from ocular.evidence import EvidenceConfig, check_features, fit_appeal, fit_peers, fit_product_links, fit_taste
 from ocular.model.choosing import Choosing
+from ocular.model.cold import Cold
 from ocular.model.explaining import Explaining
 from ocular.model.fitting import FittedEvidence, fit_evidence, with_weights
 from ocular.model.ranking import Ranking
@@ -48,6 +49,7 @@ class NotConvergedWarning(Phrased, ConvergenceWarning):  # type: ignore[misc]
 
 class OCuLaR(  # type: ignore[call-arg]
     Choosing,
+    Cold,
     Ranking,
     Explaining,
     Saving,
@@ -66,12 +68,14 @@ class OCuLaR(  # type: ignore[call-arg]
 
     by line-searched projected gradient steps, all items then all users in turn; a sweep costs O(positives · K).
 
-    With links or peers, two more kinds of evidence are fitted apart and added with their weights:
+    With links, peers, taste or appeal, more kinds of evidence are fitted apart and added with their weights:
 
-        z = s_i (⟨f_u, f_i⟩ + α Σ_{j of u} S_ji + β Σ_{v of i} T_vu) / (1 + α + β) + background
+        z = s_i (⟨f_u, f_i⟩ + α Σ_{j of u} S_ji + β Σ_{v of i} T_vu + γ Σ_{a of i} B_ua + δ Σ_{a of u} C_ai)
+            / (1 + α + β + γ + δ) + background
 
     S_ji ≥ 0 says that who has item j tends to have item i, T_vu ≥ 0 that what user v has, user u has; no positive
-    explains itself. See `ocular.evidence` and `ocular.solver.links`.
+    explains itself. B_ua ≥ 0 says that user u has items with the attribute a, C_ai ≥ 0 that users with the attribute a
+    have item i. See `ocular.evidence` and `ocular.solver.links`.
 
     Parameters
     ----------
@@ -101,6 +105,13 @@ class OCuLaR(  # type: ignore[call-arg]
         Days after which a purchase counts half in the recent demand. None is 30 where links is a number.
     n_links : int
         Candidates per item (links) and per user (peers).
+    taste, appeal : float
+        γ and δ, the weights of taste for attributes of items and of the appeal to attributes of users; both need
+        Interactions with attributes.
+    attribute_regularization : float
+        The penalty of taste and appeal.
+    attribute_separator : str
+        What divides several values in one text: "Action|Comedy".
     metric : {"balanced", "recall", "map"}
         What decides where something is "auto", at 50 recommendations per user or a tenth of the items: recall, MAP or
         the geometric mean of both, in which MAP counts twice.
@@ -155,6 +166,9 @@ class OCuLaR(  # type: ignore[call-arg]
     user_attribute_weights_, item_attribute_weights_ : arrays, float32
         The weights of attributes in the likelihood and, last, their intercepts, (number of values, K + 1), in the order
         of `attribute_labels`; without rows where attribute_strength is 0.
+    taste_, appeal_ : scipy CSR arrays, float32
+        B, (n_users, values of item attributes), and C, (values of user attributes, n_items). Without values where they
+        weigh 0. `item_features()` and `user_features()` name the values.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
     objective_, history_, n_iter_, converged_, interrupted_
@@ -250,6 +264,7 @@ class OCuLaR(  # type: ignore[call-arg]
             before = start.coclusters(), previous.interactions  # `start` may be this very model
         else:
             config, evidence, tuning = self._choose_parameters(ordered, config, checkpoint)
+        check_features(ordered, evidence)
         if checkpoint is not None and tuning is not None:
             checkpoint = self._with_choice(checkpoint, tuning)
 
@@ -259,7 +274,13 @@ class OCuLaR(  # type: ignore[call-arg]
         with Progress(config.max_iter, show=self.verbose, callback=callback) as report:
             result = self._fit_patterns(ordered, config, begin, report, checkpoint)
         fitted = fit_evidence(
-            evidence, lambda e: fit_product_links(ordered, e, config), lambda e: fit_peers(ordered, e, config)
+            evidence,
+            {
+                "links": lambda e: fit_product_links(ordered, e, config),
+                "peers": lambda e: fit_peers(ordered, e, config),
+                "taste": lambda e: fit_taste(ordered, e, config),
+                "appeal": lambda e: fit_appeal(ordered, e, config),
+            },
         )
         self.interactions_ = interactions
         self.min_value_ = self.min_value
@@ -338,6 +359,7 @@ class OCuLaR(  # type: ignore[call-arg]
         self.calibration_ = self.tuning_ = None
         self._learn(result.state)
         self.evidence_config_, self.links_, self.peers_ = evidence.config, evidence.links, evidence.peers
+        self.taste_, self.appeal_ = evidence.taste, evidence.appeal
         self.pattern_labels_ = {}
         self.excluded_items_ = np.zeros(self.item_factors_.shape[0], dtype=np.bool_)
 

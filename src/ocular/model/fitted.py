@@ -10,11 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from ocular.data.attributes import Features
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import owned_rows
 from ocular.data.ordering import Ordering, taken
 from ocular.errors import ConfigError, Parameter, UnknownNameError
-from ocular.evidence import Evidence, EvidenceConfig, fit_new_peers
+from ocular.evidence import (
+    Evidence,
+    EvidenceConfig,
+    client_features,
+    fit_new_peers,
+    fit_taste,
+    product_features,
+)
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import Members, find_members
 from ocular.model.attributes import AttributeNames, attribute_names
@@ -37,6 +45,9 @@ DERIVED = (
     "_alike_items",
     "_alike_users",
     "_both_attribute_names",
+    "_cold",
+    "_item_features",
+    "_user_features",
 )
 
 
@@ -57,6 +68,8 @@ class Fitted(Parameters):
     item_attribute_weights_: NDArray[np.float32]
     links_: sp.csr_array
     peers_: sp.csr_array
+    taste_: sp.csr_array
+    appeal_: sp.csr_array
     history_: list[float]
     objective_: float
     n_iter_: int
@@ -145,9 +158,30 @@ class Fitted(Parameters):
         """The evidence, made anew where one of its parts is another one."""
         made: Evidence | None = self.__dict__.get("_made_evidence")
         parts = self.evidence_config_, self.user_factors_, self.item_factors_, self.links_, self.peers_
-        if made is None or any(mine is not its for mine, its in zip(parts, made.parts, strict=True)):
-            made = self.__dict__["_made_evidence"] = Evidence(*parts, self.interactions_)
+        attributes, config = (self.taste_, self.appeal_), self.evidence_config_
+        if made is None or any(mine is not its for mine, its in zip((*parts, *attributes), made.parts, strict=True)):
+            features = (
+                self._item_features if config.taste else None,
+                self._user_features if config.appeal else None,
+            )
+            made = self.__dict__["_made_evidence"] = Evidence(*parts, self.interactions_, *attributes, *features)
         return made
+
+    def item_features(self) -> Features:
+        """Return the values of attributes that items have, in the order of the columns of `taste_`."""
+        return self._item_features
+
+    def user_features(self) -> Features:
+        """Return the values of attributes that users have, in the order of the rows of `appeal_`."""
+        return self._user_features
+
+    @cached_property
+    def _item_features(self) -> Features:
+        return product_features(self.interactions_, self.evidence_config_)
+
+    @cached_property
+    def _user_features(self) -> Features:
+        return client_features(self.interactions_, self.evidence_config_)
 
     @cached_property
     def _ordering(self) -> Ordering:
@@ -163,6 +197,17 @@ class Fitted(Parameters):
         known = users if ranks is None else ranks
         peers = taken(fit_new_peers(*ordered, self.evidence_config_, self.config_, known), ordering.user_ranks)
         return sp.csr_array(peers.T.tocsr())
+
+    def _new_taste(self, rows: Adjacency) -> sp.csr_array:
+        """Return the taste, (n, values), of users who own these items."""
+        if not self.evidence_config_.taste:
+            return sp.csr_array((len(rows), 0), dtype=np.float32)
+        ordered = self._ordering.sort(self.interactions_)
+        return fit_taste(ordered, self.evidence_config_, self.config_, self._ordering.sort_columns(rows))
+
+    def _values_of(self, users: NDArray[np.int64]) -> Adjacency | None:
+        """Return the values of the attributes of users, where appeal weighs something."""
+        return self._user_features.rows.take(users) if self.evidence_config_.appeal else None
 
     @cached_property
     def _fold(self) -> FoldIn:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ocular.data.attributes import SEPARATOR
 from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig
 from ocular.solver.config import FitConfig
@@ -33,6 +34,10 @@ class Parameters:
         trend: float | str | None = None,
         trend_half_life: float | str | None = None,
         n_links: int = 500,
+        taste: float | str | None = None,
+        appeal: float | str | None = None,
+        attribute_regularization: float = 1000.0,
+        attribute_separator: str = SEPARATOR,
         metric: str = "balanced",
         relative: bool = False,
         bias: bool = False,
@@ -64,6 +69,10 @@ class Parameters:
         self.trend = trend
         self.trend_half_life = trend_half_life
         self.n_links = n_links
+        self.taste = taste
+        self.appeal = appeal
+        self.attribute_regularization = attribute_regularization
+        self.attribute_separator = attribute_separator
         self.metric = metric
         self.relative = relative
         self.bias = bias

@@ -56,8 +56,9 @@ class Ranking(Fitted):
         if recalculate_user:
             users, bias = self._new_rows(has, ids)
         else:
-            factors, bias = self.user_factors_[ids], self.user_bias_[ids]
-            users = self._evidence.user_rows(factors, has, self._evidence.peers_by_user[ids])
+            factors, bias, evidence = self.user_factors_[ids], self.user_bias_[ids], self._evidence
+            attributes = self.taste_[ids], self._values_of(ids)
+            users = evidence.user_rows(factors, has, evidence.peers_by_user[ids], *attributes)
         refused = None if self.interactions_.refusals is None else self.interactions_.refusals.take(ids)
         owned = merged(has if filter_already_liked_items else None, refused)
         allowed = allowed_mask(items, filter_items, self.interactions_.n_items, "item")
@@ -206,13 +207,13 @@ class Ranking(Fitted):
     def _new_rows(self, rows: Adjacency, users: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float32]]:
         """Return the evidence and the biases of users from what they own instead of what was fitted."""
         factors, bias = self._folded(rows)
-        return self._evidence.user_rows(factors, rows, self._new_peers(rows, users)), bias
+        attributes = self._new_taste(rows), self._values_of(users)
+        return self._evidence.user_rows(factors, rows, self._new_peers(rows, users), *attributes), bias
 
     @property
     def _ranking_device(self) -> str:
-        """Links and peers have thousands of columns, which the CPU's sparse ranking is made for."""
-        config = self.evidence_config_
-        return "cpu" if config.links or config.peers else find_device(self.device)
+        """Links, peers and attributes have thousands of columns, which the CPU's sparse ranking is made for."""
+        return "cpu" if self.evidence_config_.total_weight > 1 else find_device(self.device)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -229,7 +230,5 @@ class Ranking(Fitted):
     @property
     def _column_ranks(self) -> NDArray[np.int64] | None:
         """Where the columns of the evidence stand in the order of names."""
-        config, (n_users, n_items) = self.evidence_config_, self.interactions_.shape
-        return self._ordering.column_ranks(
-            self.item_factors_.shape[1], n_items if config.links else 0, n_users if config.peers else 0
-        )
+        K, links, peers, taste, appeal = self._evidence.sizes
+        return self._ordering.column_ranks(K, links, peers, taste + appeal)

@@ -36,12 +36,24 @@ class Saving(Fitted):
             evidence=self.evidence_config_,
             links=self.links_,
             peers=self.peers_,
+            taste=self.taste_,
+            appeal=self.appeal_,
+            attribute_values=self._attribute_values(),
             pattern_labels=self.pattern_labels_,
             calibration=None if self.calibration_ is None else self.calibration_.to_dict(),
             tuning=None if self.tuning_ is None else self.tuning_.to_dict(),
             interactions=self._saved_interactions(),
         )
         write_model(Path(path), saved)
+
+    def _attribute_values(self) -> dict[str, list[str]]:
+        """Return the names of the values that taste and appeal were fitted to, where they weigh something."""
+        values = {}
+        if self.evidence_config_.taste:
+            values["taste"] = self._item_features.names
+        if self.evidence_config_.appeal:
+            values["appeal"] = self._user_features.names
+        return values
 
     def _saved_interactions(self) -> SavedInteractions:
         """Return the purchases that are saved with the model."""
@@ -61,4 +73,5 @@ class Saving(Fitted):
         self.objective_, self.n_iter_ = self.history_[-1], len(self.history_)
         self.excluded_items_, self.calibration_, self.tuning_ = saved.excluded_items, calibration, tuning
         self.evidence_config_, self.links_, self.peers_ = saved.evidence, saved.links, saved.peers
+        self.taste_, self.appeal_ = saved.taste, saved.appeal
         self.pattern_labels_ = dict(saved.pattern_labels)

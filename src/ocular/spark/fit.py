@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
@@ -109,8 +110,12 @@ def fit_interactions(
         context = spark.sparkContext
         fitted = fit_evidence(
             evidence,
-            lambda e: fit_product_links(interactions, e, config, context),
-            lambda e: fit_peers(interactions, e, config, context),
+            {
+                "links": lambda e: fit_product_links(interactions, e, config, context),
+                "peers": lambda e: fit_peers(interactions, e, config, context),
+                "taste": lambda _: sp.csr_array((interactions.shape[0], 0), dtype=np.float32),
+                "appeal": lambda _: sp.csr_array((0, interactions.shape[1]), dtype=np.float32),
+            },
         )
     finally:
         interactions.release()
@@ -132,6 +137,9 @@ def check_on_spark(model: OCuLaR) -> None:
                 Parameter(name),
                 " on Spark, got 'auto', which only a fit on one machine chooses; give a value",
             )
+    for name in ("taste", "appeal"):
+        if getattr(model, name):
+            raise ConfigError("expected no ", Parameter(name), " on Spark, which reads no attributes; leave it out")
 
 
 def check_weights(interactions: SparkInteractions, config: FitConfig) -> None:

@@ -60,7 +60,7 @@ class RecommendationAnswer(BaseModel):
     shown_share: float = Field(description="Share of the affinity that the reasons' sentences show.")
     hidden_share: float = Field(description="Share of the affinity that is not shown: theirs and unnamed products'.")
     rest_share: float = Field(description="Share of the affinity that comes from popularity.")
-    kind: str | None = Field(description='Kind of the strongest reason: "pattern", "links" or "peers"; null for none.')
+    kind: str | None = Field(description='Strongest reason: "pattern", "links", "peers", "taste", "appeal" or null.')
     pattern: int | None = Field(description="Number of the pattern of the strongest reason; null for another kind.")
     status: Status | None = Field(description="The latest status; null if nobody has given feedback.")
     seal: str = Field(description="To be given back with feedback, which then counts for this very recommendation.")
