@@ -1,7 +1,7 @@
 """
 Links and peers beside the patterns: how accurate they are, what they cost, and how soon they reach a recall.
 
-python benchmarks/links.py --data DIR               all three parts; about 15 minutes
+python benchmarks/links.py --data DIR               all three parts; about 12 minutes
 python benchmarks/links.py --data DIR --accuracy    recall@50 and MAP@50 on one 75/25 split
 python benchmarks/links.py --data DIR --speed       time of fits and of rankings
 python benchmarks/links.py --data DIR --race        time to recall@50 ≥ .44 on MovieLens-1M, beside tuned ALS
