@@ -190,7 +190,7 @@ def recall_by_iterations(
 
 def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
     if quick or data is None:
-        return {MOVIELENS: lambda: b2b(1500, 300, random_state=0).interactions}  # in its place
+        return {MOVIELENS: lambda: b2b(1500, 300, random_state=0).interactions}
     return {
         MOVIELENS: lambda: movielens_1m(data),
         "CiteULike-a": lambda: citeulike_a(data),
@@ -207,6 +207,8 @@ def main() -> None:
     if given.data is None and not given.quick:
         arguments.error("expected --data DIR or OCULAR_DATA with the public data sets, or --quick")
     sets = datasets(given.data, given.quick)
+    if given.quick:
+        print(f"made-up data in place of {MOVIELENS}")
     if given.tune_als:
         tune_als(*random_split(sets[MOVIELENS](), random_state=0))
         return
