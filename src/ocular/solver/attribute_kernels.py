@@ -127,13 +127,13 @@ def update_attribute_rows(
     more, bits = room_for_values(starts)
     attribute_scratch = (more[0], more[1], more[2], more[3], more[4], more[5], bits)
     gradient, diagonal, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    there, total = np.empty(K, np.float32), other_sum.copy()
+    there, total = np.empty(K, np.float32), other_sum if refused_ends is None else other_sum.copy()
     for r in range(first_row, last_row):
         f, weight, known = rows[r], row_weights[r], observed[r]
-        neighbours, pairs = indices[indptr[r] : indptr[r + 1]], pair_weights[indptr[r] : indptr[r + 1]]
-        values_shown = shown[shown_ends[r] : shown_ends[r + 1]]
-        has_refused = len(refused_ends) > 0 and refused_ends[r] < refused_ends[r + 1]
-        if has_refused:
+        neighbours, values_shown = indices[indptr[r] : indptr[r + 1]], shown[shown_ends[r] : shown_ends[r + 1]]
+        pairs = None if pair_weights is None else pair_weights[indptr[r] : indptr[r + 1]]
+        if refused_ends is not None:
+            total[:] = other_sum
             add_refused(total, other, refused[refused_ends[r] : refused_ends[r + 1]], refusal)
         here = row_value(
             f, other, total, ridge, neighbours, weight, other_weights, pairs, background, True, gradient, diagonal,
@@ -175,8 +175,6 @@ def update_attribute_rows(
                 break
             size *= beta
             enlarge = False
-        if has_refused:
-            total[:] = other_sum
 
 
 @inlined
