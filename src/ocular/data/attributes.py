@@ -2,8 +2,8 @@
 Attributes of clients or of products as features: which rows have which values.
 
 A cell may be missing (None, NaN, empty), one value, several in a list or set, or several in a text ("Action|Comedy").
-Numbers with many distinct values become ranges. Pairs of values ("Comedy" and "1990 to 1995") are features too where the
-attributes have few values. What hardly any row shares says nothing of new rows and is left out.
+Numbers with many distinct values become ranges. Pairs of values ("Comedy" and "1990 to 1995") are features too where
+the attributes have few values. What hardly any row shares says nothing of new rows and is left out.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def movielens(folder: str | Path, min_rating: float = 3.0, *, verify: bool = Tru
 
     The files tell which: u.data with u.item (100K), ratings.dat with movies.dat (1M, 10M), ratings.csv with movies.csv
     (20M), each also as .gz. Clients are named by their number, products by title, or "title (number)" where titles
-    repeat. Kept: the time of each rating (NaT where the file says 0), the genres ("Action|War") and the year of a movie,
-    and, where there is u.user or users.dat, the gender, age and occupation of a user.
+    repeat. Kept: the time of each rating (NaT where the file says 0), the genres ("Action|War") and the year of a
+    movie, and, where there is u.user or users.dat, the gender, age and occupation of a user.
     """
     folder = Path(folder)
     ratings_files = [(name, path) for name in _MOVIELENS if (path := _find(folder, name)) is not None]
@@ -154,8 +154,9 @@ def citeulike(folder: str | Path, *, verify: bool = True) -> Interactions:
 
     Reads users.dat (line u: how many, then the 0-based article numbers) and, if it is there, titles.txt (line i: the
     title of article i), each also as .gz. Clients are named by their line from 0, products by title, "title (number)"
-    where titles repeat, or by number without titles.txt. Where there are item-tag.dat (line i: how many, then the 0-based
-    numbers of the tags of article i) and tags.dat (line t: tag t), the tags of an article are kept ("genome|ucsc").
+    where titles repeat, or by number without titles.txt. Where there are item-tag.dat (line i: how many, then the
+    0-based numbers of the tags of article i) and tags.dat (line t: tag t), the tags of an article are kept
+    ("genome|ucsc").
     """
     folder = Path(folder)
     path = _need(folder, "users.dat")

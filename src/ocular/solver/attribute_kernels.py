@@ -130,8 +130,9 @@ def update_attribute_rows(
     there, total = np.empty(K, np.float32), other_sum if refused_ends is None else other_sum.copy()
     for r in range(first_row, last_row):
         f, weight, known = rows[r], row_weights[r], observed[r]
-        neighbours, values_shown = indices[indptr[r] : indptr[r + 1]], shown[shown_ends[r] : shown_ends[r + 1]]
+        neighbours = indices[indptr[r] : indptr[r + 1]]
         pairs = None if pair_weights is None else pair_weights[indptr[r] : indptr[r + 1]]
+        values_shown = shown[shown_ends[r] : shown_ends[r + 1]]
         if refused_ends is not None:
             total[:] = other_sum
             add_refused(total, other, refused[refused_ends[r] : refused_ends[r + 1]], refusal)
