@@ -13,8 +13,9 @@ from ocular.data.splits import random_split
 from ocular.errors import ConfigError
 from ocular.evaluation.metrics import measure
 from ocular.evidence import EvidenceConfig
+from ocular.evidence_request import AUTO, EvidenceRequest
 from ocular.synthetic import b2b, planted
-from ocular.tuning import AUTO, REGULARIZATIONS, EvidenceRequest, usual_coclusters
+from ocular.tuning import usual_coclusters
 from ocular.weight_scan import WeightScan
 
 DEFAULTS: dict[str, Any] = {
@@ -91,6 +92,7 @@ def test_what_is_chosen_is_better_than_patterns_alone_and_is_kept(market: Intera
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").evidence_config_ == evidence
     assert load(tmp_path / "model").links == evidence.links  # a number: a loaded model does not choose again
+    assert load(tmp_path / "model").tuning_ == choice
 
 
 def _weights(evidence: EvidenceConfig) -> dict[str, Any]:

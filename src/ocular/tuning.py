@@ -1,34 +1,33 @@
 """
 Parameters that are chosen on held-out purchases: λ, the weights of links and peers, popularity, and their penalties.
 
-Every part is fitted to nine tenths of the purchases, a few times with different penalties. Any weighting of what the
-parts score is then measured on a sample of clients without a fit (`weight_scan`). Values are tried by hill climbing from
-the usual one, in a fixed number of fits at most; a part that hardly adds anything is left out. What counts is work and
-never time, so that the same purchases lead to the same choice on every machine.
+Every part is fitted to nine tenths of the purchases, a few times with different penalties. Any weights of the parts are
+then measured on a sample of clients without a fit (`climbing`, `weight_scan`). Of penalties the usual one and a few
+others are tried; a part that hardly adds anything is left out. What is limited is work and never time, so that the same
+purchases lead to the same choice on every machine.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ocular.climbing import FIXED, USUAL_PEER_PENALTY, USUAL_PENALTY, Climber, climb
 from ocular.data.interactions import Interactions
 from ocular.data.splits import Split
-from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig, fit_product_links
+from ocular.evidence_request import AUTO, EvidenceRequest
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
-from ocular.validation import check_choice, check_whole
+from ocular.validation import check_choice
 from ocular.weight_scan import LARGE, Part, Sample, WeightScan
 
-AUTO = "auto"
 # balanced is the geometric mean of recall and MAP, with MAP twice: a tenth held out exaggerates differences in recall
 METRICS = ("balanced", "recall", "map")
 SHARE = 0.1  # of the purchases that are held out
@@ -39,18 +38,8 @@ MAX_COCLUSTERS = 100
 USUAL_REGULARIZATION = 30.0
 PURCHASES_PER_LAMBDA = 80  # of a co-cluster
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
-WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
-POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
-USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0
-MIN_GAIN = 0.003  # of the metric, for which popularity is worth having
-MIN_PEERS_GAIN = 0.01  # for which peers are: they may take as long as the rest of a fit
 MIN_PATTERNS_GAIN = 0.05  # of that of patterns alone, for which another λ is taken: neighbours differ by chance
-MAX_ROUNDS = 5  # of climbing each weight in turn
-PATIENCE = 2  # steps of a weight without a gain, after which others are no longer tried: the metric is not smooth
-FEW_PAIRS, CHANCE = 5000, 0.3  # with fewer held-out pairs a step must gain CHANCE / √pairs, more than chance would
-CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization", "peer_regularization")
-FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
 
 Factors = tuple[sp.csr_array, sp.csr_array, Any]  # memberships of users and of items, biases of the items or None
 FitPatterns = Callable[[Interactions, FitConfig], Factors]
@@ -71,47 +60,6 @@ QUICK = Effort(Sample(1500, 8000), 200, 3e-3, (0.1, 1.0, 10.0), (30.0, 100.0, 10
 THOROUGH = Effort(LARGE, 10_000, 1e-3, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), PENALTIES, PENALTIES)
 
 
-@dataclass(frozen=True)
-class EvidenceRequest:
-    """The parameters of links and peers as they were given: numbers, or AUTO where they are to be chosen."""
-
-    links: float | str
-    peers: float | str
-    popularity: float | str
-    link_regularization: float | str
-    link_loss: str
-    n_links: int
-    peer_regularization: float | str
-
-    @classmethod
-    def of(cls, **given: Any) -> EvidenceRequest:
-        """Take what was given: None is chosen together with links where these are chosen, else it is the default."""
-        usual = EvidenceConfig()
-        is_chosen = isinstance(given["links"], str) and given["links"] == AUTO
-        more = dict.fromkeys(CHOSEN_WITH_LINKS, AUTO) if is_chosen else {}
-        unless_given = asdict(usual) | more
-        values = {name: unless_given[name] if value is None else value for name, value in given.items()}
-        check_whole(values["n_links"], "n_links", 1, 10_000)
-        request = cls(**dict[str, Any](values))
-        for name in ("links", *CHOSEN_WITH_LINKS):
-            value = values[name]
-            if isinstance(value, str) and value != AUTO:
-                raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')
-        check_choice(request.link_loss, "link_loss", (*LOSSES, AUTO))
-        request.settled(usual)  # raises where a number makes no sense
-        return request
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is to be chosen."""
-        return AUTO not in asdict(self).values()
-
-    def settled(self, chosen: EvidenceConfig) -> EvidenceConfig:
-        """Return the configuration with the values of `chosen` where nothing was given."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return EvidenceConfig(**{name: getattr(chosen, name) if v == AUTO else v for name, v in values.items()})
-
-
 class Choice(NamedTuple):
     """The parameters that did best on the held-out purchases, and how well."""
 
@@ -125,9 +73,17 @@ class Choice(NamedTuple):
     n_weightings: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the measured part as plain values for JSON."""
-        measured = ("metric", "M", "value", "patterns_alone", "n_fits", "n_weightings")
-        return {name: getattr(self, name) for name in measured}
+        """Return what was chosen and measured as plain values for JSON."""
+        values = self._asdict()
+        regularization = values.pop("config").regularization
+        return values | {"evidence": asdict(self.evidence), "regularization": regularization}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], config: FitConfig) -> Choice:
+        """Return the choice of which `to_dict` gave these values, for a fit with this configuration."""
+        measured = {name: values[name] for name in cls._fields if name not in ("evidence", "config")}
+        config = replace(config, regularization=values["regularization"])
+        return cls(evidence=EvidenceConfig(**values["evidence"]), config=config, **measured)
 
 
 def usual_coclusters(shape: tuple[int, int]) -> int:
@@ -175,13 +131,6 @@ def choose(
     return _Chooser(split, request, config, fit_patterns, metric, M, effort).run(tuple(regularizations))
 
 
-def choose_weights(scan: WeightScan, request: EvidenceRequest) -> EvidenceConfig:
-    """Return the weights that do best of those that the request leaves open, by the parts of a scan: without a fit."""
-    climber = _Climber(scan, request)
-    climber.climb_weights()
-    return climber.best_parts()
-
-
 def count_fits(request: EvidenceRequest, *, chooses_regularization: bool) -> int:
     """Return how many fits `choose` needs at most, of patterns, links and peers."""
     n = len(QUICK.regularization_factors) if chooses_regularization else 1
@@ -198,81 +147,7 @@ def peers_take_hours(train: Interactions) -> bool:
     return float((train.by_item.degrees.astype(np.float64) ** 2).sum()) > MAX_PEERS_WORK
 
 
-class _Climber:
-    """Climbs the weights that a request leaves open, and holds the best ones so far."""
-
-    def __init__(self, scan: WeightScan, request: EvidenceRequest) -> None:
-        self.scan, self.request = scan, request
-        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
-        n = scan.n_held_out
-        self.min_gain = CHANCE / math.sqrt(max(n, 1)) if n < FEW_PAIRS else 0.0
-        self.places = dict.fromkeys(("links", "peers"), WEIGHTS.index(1.0))  # in WEIGHTS
-
-    def climb_weights(self, max_rounds: int = MAX_ROUNDS) -> float:
-        """Climb the weights and popularity in turn until none gets better; return the metric."""
-        self._place_weights()
-        value = self._value()
-        for _ in range(max_rounds):
-            open_parts = self._open_parts()
-            for parts in (*((part,) for part in open_parts), *([open_parts] if len(open_parts) > 1 else [])):
-                self._climb_places(parts)
-            if self.request.popularity == AUTO:
-                usual = POPULARITIES.index(self.evidence.popularity)
-                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"), self.min_gain, PATIENCE)
-                self.evidence = replace(self.evidence, popularity=best)
-            before, value = value, self._value()
-            if value <= before * (1 + MIN_GAIN / 10):
-                break
-        return value
-
-    def best_parts(self) -> EvidenceConfig:
-        """Return the weights, without peers and popularity where these were not asked for and add too little."""
-        value, chosen = self._value(), self.evidence
-        if self.request.peers == AUTO and chosen.peers > 0:
-            peers, self.scan.peers = self.scan.peers, self.scan.nothing
-            self.evidence = replace(chosen, peers=0.0)
-            without = self.climb_weights()
-            self.scan.peers = peers
-            if value * (1 - MIN_PEERS_GAIN) > without:
-                self.evidence = chosen
-        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
-            self.evidence = replace(self.evidence, popularity=0.0)
-        return self.evidence
-
-    def _open_parts(self) -> tuple[str, ...]:
-        """Return which of links and peers have a weight to be chosen."""
-        return tuple(p for p in self.places if getattr(self.request, p) == AUTO and getattr(self.scan, p).mean > 0)
-
-    def _value(self) -> float:
-        e = self.evidence
-        return self.scan.value(1.0, e.links, e.peers, e.popularity)
-
-    def _value_with(self, name: str, value: float) -> float:
-        before, self.evidence = self.evidence, replace(self.evidence, **{name: value})
-        found, self.evidence = self._value(), before
-        return found
-
-    def _place_weights(self, **places: int) -> None:
-        """Give links and peers the weights at their places, on a scale where all parts have the same mean."""
-        for part in self._open_parts():
-            place = places.get(part, self.places[part])
-            self.evidence = replace(self.evidence, **{part: self.scan.weight_of(part, WEIGHTS[place])})
-
-    def _climb_places(self, parts: Sequence[str]) -> None:
-        """Move the places of one part, or of several alike, to where the metric is best."""
-        begun = [self.places[part] for part in parts]
-        moves = range(-min(begun), len(WEIGHTS) - max(begun))
-
-        def measure(move: float) -> float:
-            self._place_weights(**{part: place + int(move) for part, place in zip(parts, begun, strict=True)})
-            return self._value()
-
-        _, best = climb(moves, moves.index(0), measure, self.min_gain, PATIENCE)
-        self.places |= {part: place + int(best) for part, place in zip(parts, begun, strict=True)}
-        self._place_weights()
-
-
-class _Chooser(_Climber):
+class _Chooser(Climber):
     """The steps of a choice: parts are fitted in turn, and their weights climbed."""
 
     def __init__(
@@ -383,33 +258,7 @@ class _Chooser(_Climber):
     def _losses(self) -> tuple[str, ...]:
         if self.request.link_loss != AUTO:
             return (self.request.link_loss,)
-        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
+        rows = self.train.by_user
+        is_plain = rows.weights is None and (rows.refused is None or self.config.refusal_weight == 1)
+        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative and is_plain
         return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
-
-
-def climb(
-    values: Sequence[float],
-    start: int,
-    measure: Callable[[float], float],
-    min_gain: float = 0.0,
-    patience: int = 1,
-) -> tuple[float, float]:
-    """
-    Return the largest measure and its value, walking from `start` upwards, or else downwards, while it gets better.
-
-    A step must gain the share `min_gain`; the walk ends after `patience` steps that do not.
-
-    >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: 1 - abs(value - 4))
-    (1.0, 4.0)
-    """
-    best, best_at = measure(values[start]), start
-    for step in (1, -1):
-        at = start
-        while 0 <= at + step < len(values) and abs(at + step - best_at) <= patience:
-            at += step
-            value = measure(values[at])
-            if value > (1 + min_gain) * best:
-                best, best_at = value, at
-        if best_at != start:
-            break
-    return best, values[best_at]

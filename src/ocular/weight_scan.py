@@ -51,6 +51,7 @@ class Part(NamedTuple):
 
     arrays: tuple[NDArray[Any], ...]  # CSR of (clients, features) and of (features, products by falling popularity)
     mean: float  # of all scores
+    base: NDArray[np.float32]  # (products,) that is added to the weighted scores
 
 
 class Shortlists(NamedTuple):
@@ -79,9 +80,8 @@ class WeightScan:
         self._place = np.empty(len(degrees), dtype=np.int32)
         self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
-        self._base = np.zeros(train.n_items, dtype=np.float32)
-        self.nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((1, train.n_items)))
-        self.patterns = self.links = self.peers = self.nothing
+        nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((1, train.n_items)))
+        self.patterns = self.links = self.peers = nothing
         self.relist()
 
     @property
@@ -93,9 +93,7 @@ class WeightScan:
         self, users: sp.csr_array, items: sp.csr_array, item_bias: NDArray[np.float32] | None = None
     ) -> None:
         """Score by these memberships, and by the biases of the items, which are not weighted."""
-        if item_bias is not None:
-            self._base = item_bias[self._order].astype(np.float32)
-        self.patterns = self._part(users[self.users], items.T)
+        self.patterns = self._part(users[self.users], items.T, item_bias)
 
     def use_links(self, links: sp.csr_array) -> None:
         """Score by these links."""
@@ -137,14 +135,14 @@ class WeightScan:
         out = np.empty((len(self.users), 4))
         with RowPool(self._n_threads) as pool:
             pool.run(
-                _measure_weights, self._owned, *lists, self._scores, weights, scale, self._base,
+                _measure_weights, self._owned, *lists, self._scores, weights, scale, self.patterns.base,
                 self._held_out.degrees, discounts, self.M, out,
             )  # fmt: skip
         values = dict(zip(("recall", "map", "ndcg", "precision"), out.mean(axis=0).tolist(), strict=True))
         own = values.get(self.metric)
         return combined(self.metric, values["recall"], values["map"]) if own is None else float(own)
 
-    def _part(self, rows: Any, features: Any) -> Part:
+    def _part(self, rows: Any, features: Any, base: NDArray[np.float32] | None = None) -> Part:
         """Return what scores rows @ features."""
         rows, features = (sp.csr_array(matrix, dtype=np.float32) for matrix in (rows, features))
         total = float(rows.sum(axis=0, dtype=np.float64) @ features.sum(axis=1, dtype=np.float64))
@@ -152,7 +150,8 @@ class WeightScan:
             rows.indptr.astype(np.int64), rows.indices.astype(np.uint32), rows.data,
             features.indptr.astype(np.int64), self._place[features.indices].astype(np.uint32), features.data,
         )  # fmt: skip
-        return Part(arrays, total / max(rows.shape[0] * features.shape[1], 1))
+        mean = total / max(rows.shape[0] * features.shape[1], 1)
+        return Part(arrays, mean, np.zeros(len(self._order), np.float32) if base is None else base[self._order])
 
     def _shortlists(self) -> Shortlists:
         """Return the shortlists, with the scores of all parts as they are now in `_scores`."""
@@ -173,7 +172,7 @@ class WeightScan:
         """Return the products that one of the parts ranks among the first, and the most popular, for each client."""
         n, n_items = len(self.users), len(self._order)
         n_listed = min(max(LISTED_PER_PLACE * self.M, MIN_LISTED), n_items)
-        favourites = np.argsort(-self._base, kind="stable").astype(np.int32)  # where no part scores anything
+        favourites = np.argsort(-self.patterns.base, kind="stable").astype(np.int32)  # where no part scores anything
         owned = self._owned.indptr, self._place[self._owned.indices]
         found = np.full((len(parts) + 1, n, n_listed), n_items, dtype=np.int32)
         for part, places in zip(parts, found[1:], strict=True):

@@ -77,7 +77,7 @@ def time_split(interactions: Interactions, date: str | date | np.datetime64) -> 
     A pair bought both before and after is for training, with the amounts from before only. A purchase whose time is
     not known counts as made before.
     """
-    moment = _as_moment(date)
+    moment = as_moment(date)
     purchases = interactions.purchases
     if purchases is None or purchases.time is None or np.isnat(purchases.time).all():
         raise DataError("expected purchases with a time, got none; read them with their date column")
@@ -100,7 +100,8 @@ def _split(interactions: Interactions, test: NDArray[np.bool_]) -> Split:
     return Split(interactions.where(~test), interactions.where(test))
 
 
-def _as_moment(given: str | date | np.datetime64) -> np.datetime64:
+def as_moment(given: str | date | np.datetime64) -> np.datetime64:
+    """Return a date or a time as NumPy's, in seconds and UTC, or raise where it is neither."""
     try:
         day = datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:

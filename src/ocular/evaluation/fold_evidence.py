@@ -9,22 +9,13 @@ from typing import NamedTuple
 
 import scipy.sparse as sp
 
+from ocular.climbing import FIXED, USUAL_PEER_PENALTY, USUAL_PENALTY, choose_weights, climb
 from ocular.data.splits import Split
 from ocular.evidence import EvidenceConfig, fit_peers, fit_product_links
+from ocular.evidence_request import AUTO, EvidenceRequest
 from ocular.model import OCuLaR
 from ocular.solver.config import FitConfig
-from ocular.tuning import (
-    AUTO,
-    FIXED,
-    MIN_HELD_OUT,
-    PENALTIES,
-    USUAL_PEER_PENALTY,
-    USUAL_PENALTY,
-    EvidenceRequest,
-    choose_weights,
-    climb,
-    peers_take_hours,
-)
+from ocular.tuning import MIN_HELD_OUT, PENALTIES, peers_take_hours
 from ocular.weight_scan import Part, WeightScan
 
 Fitted = tuple[sp.csr_array, Part]  # links or peers, and their scores of the clients of the scan

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from ocular.climbing import FIXED
 from ocular.data.matrices import as_interactions
 from ocular.errors import ClusterError, ConfigError, FitError, OcularError, Parameter, Phrased
 from ocular.evaluation.fold_evidence import Weights
@@ -53,7 +54,7 @@ from ocular.evaluation.trial import (
 )
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
-from ocular.tuning import FIXED, MIN_HELD_OUT
+from ocular.tuning import MIN_HELD_OUT
 from ocular.validation import as_list, check_choice, check_whole
 from ocular.version import __version__
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ocular.climbing import FIXED
 from ocular.data.interactions import Interactions
 from ocular.data.splits import Split, random_split
 from ocular.errors import Parameter, Phrased
 from ocular.evidence import EvidenceConfig
+from ocular.evidence_request import AUTO
+from ocular.model.attributes import side_attributes
 from ocular.model.fitted import Fitted
+from ocular.model.fitting import with_weights
 from ocular.model.parameters import Parameters
-from ocular.solver.checkpoint import Checkpoint
+from ocular.solver.checkpoint import Checkpoint, read_notes
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
 from ocular.solver.devices import open_backend
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.start.initial import initial_state, plain_start
+from ocular.storage import check_writable
 from ocular.tuning import (
-    AUTO,
-    FIXED,
     MIN_HELD_OUT,
     QUICK,
     Choice,
@@ -52,7 +55,9 @@ class Choosing(Parameters):
         Every part is fitted a few times with different penalties, as quickly as a comparison allows; weights are
         scanned by scoring alone, on a sample of users. `effort` bounds all of it.
         """
-        config = self._sized(self.config(), split.train) if config is None else config
+        if config is None:
+            config = self._sized(self.config(), split.train)
+            split = split._replace(train=with_weights(split.train, config))
         regularizations: tuple[float, ...] = ()
         if self.regularization == AUTO:
             usual = usual_regularization(split.train.nnz, config.n_coclusters)
@@ -75,12 +80,15 @@ class Choosing(Parameters):
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
 
     def _choose_parameters(
-        self, interactions: Interactions, config: FitConfig
+        self, interactions: Interactions, config: FitConfig, checkpoint: Checkpoint | None
     ) -> tuple[FitConfig, EvidenceConfig, Choice | None]:
         """Return the parameters with a value for everything that is "auto", and how they were chosen, if they were."""
         request = self.evidence_request()
         if request.is_settled and self.regularization != AUTO:
             return config, request.settled(EvidenceConfig()), None
+        kept = None if checkpoint is None else self._kept_choice(interactions, config, checkpoint)
+        if kept is not None:
+            return kept.config, kept.evidence, kept
         split = (
             random_split(interactions, HELD_OUT_SHARE) if interactions.nnz * HELD_OUT_SHARE >= MIN_HELD_OUT else None
         )
@@ -95,6 +103,26 @@ class Choosing(Parameters):
             return config, fixed, None
         choice = self.choose(split, config)
         return choice.config, choice.evidence, choice
+
+    def _kept_choice(self, interactions: Interactions, config: FitConfig, checkpoint: Checkpoint) -> Choice | None:
+        """Return what a stopped fit chose, so that it goes on with the same even where its sweeps or tol change."""
+        check_writable(checkpoint.path)  # before the choice, which may take minutes
+        notes = read_notes(checkpoint.path, interactions)
+        if notes.get("asked") != self._asked():
+            return None
+        _log.info("taking the parameters that %s holds", checkpoint.path)
+        return Choice.from_dict(notes["chosen"], config)
+
+    def _with_choice(self, checkpoint: Checkpoint, choice: Choice) -> Checkpoint:
+        """Return the checkpoint with a note of the choice."""
+        return replace(checkpoint, notes={"asked": self._asked(), "chosen": choice.to_dict()})
+
+    def _asked(self) -> dict[str, Any]:
+        """Return which parameters a choice was asked for, and given which others, as plain values."""
+        request = self.evidence_request()
+        wanted = asdict(request) | {"regularization": self.regularization}
+        given = asdict(request.settled(EvidenceConfig()))
+        return {"auto": [name for name, value in wanted.items() if value == AUTO], "metric": self.metric} | given
 
     def _take_over(self, start: Fitted, config: FitConfig) -> FitConfig:
         """Return the configuration with the λ of `start` where it is "auto"."""
@@ -117,9 +145,12 @@ class Choosing(Parameters):
         checkpoint: Checkpoint | None = None,
     ) -> FitResult:
         """Fit the co-clusters from the state that `begin` returns."""
-        backend = open_backend(self.device, interactions, config)
+        attributes = side_attributes(interactions, config.attribute_strength)
+        backend = open_backend(self.device, interactions, config, attributes)
         try:
-            return run_fit(interactions, config, backend, begin, callback=callback, checkpoint=checkpoint)
+            return run_fit(
+                interactions, config, backend, begin, callback=callback, checkpoint=checkpoint, attributes=attributes
+            )
         finally:
             backend.close()
 
