@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from ocular import Interactions, OCuLaR, load
+from ocular.climbing import climb
 from ocular.data.splits import random_split
 from ocular.errors import ConfigError
 from ocular.evaluation.metrics import measure
 from ocular.evidence import EvidenceConfig
 from ocular.evidence_request import AUTO, EvidenceRequest
 from ocular.synthetic import b2b, planted
-from ocular.tuning import usual_coclusters
-from ocular.weight_scan import WeightScan
+from ocular.tuning import QUICK, THOROUGH, count_fits, usual_coclusters, usual_regularization
+from ocular.weight_scan import Sample, WeightScan
 
 DEFAULTS: dict[str, Any] = {
     "links": 0.0, "peers": None, "popularity": None, "link_regularization": None, "link_loss": None, "n_links": 500,
@@ -79,6 +80,70 @@ def test_weights_are_measured_as_a_fitted_model_is(market: Interactions, popular
         assert value == pytest.approx(expected.per_user[metric][known, 0].mean(), abs=1e-12)
 
 
+@pytest.mark.parametrize("popularity", [0.0, -0.2])
+def test_shortlists_rank_as_all_products_do(popularity: float) -> None:
+    split = random_split(b2b(400, 700, random_state=0).interactions, 0.2)
+    weights = {"links": 0.7, "peers": 0.4, "popularity": popularity, "link_regularization": 10.0}
+    model = OCuLaR(8, 5.0, **weights, peer_regularization=20.0, random_state=0).fit(split.train)
+    scan = WeightScan(split, "map", 10, n_threads=2)
+    scan.use_patterns(model.user_factors_, model.item_factors_)
+    scan.use_links(model.links_)
+    scan.use_peers(model.evidence_config_, model.config_)
+    expected = measure(model, split.train, split.test, 10)
+    known = np.isin(expected.users, scan.users)
+    value = scan.value(1.0, weights["links"], weights["peers"], popularity)
+    assert value == pytest.approx(expected.per_user["map"][known, 0].mean(), rel=1e-3)
+    assert scan.shortlists().sizes.max() < 200  # of 700 products
+
+
+def test_a_scan_takes_a_sample_and_measures_no_weights_twice(market: Interactions) -> None:
+    split = random_split(market, 0.2)
+    scan = WeightScan(split, "recall", 10, n_threads=1, sample=Sample(30, 60))
+    assert len(scan.users) >= 30
+    assert 60 <= scan.n_held_out < 100
+    model = OCuLaR(4, 1.0, random_state=0).fit(split.train)
+    scan.use_patterns(model.user_factors_, model.item_factors_)
+    values = {scan.value(1.0, 0.0, 0.0, popularity) for popularity in (0.0, -1.0, 0.0)}
+    assert (len(values), scan.n_weightings) == (2, 2)
+    other = OCuLaR(4, 100.0, random_state=0).fit(split.train)
+    scan.use_patterns(other.user_factors_, other.item_factors_)
+    assert scan.value(1.0, 0.0, 0.0, 0.0) not in values  # other scores, other values
+
+
+def test_climbing_passes_a_dip_but_no_wider_one() -> None:
+    heights = [5.0, 1.0, 2.0, 1.5, 3.0, 1.0, 1.0, 9.0]
+    places = range(len(heights))
+    assert climb(places, 2, heights.__getitem__) == (2.0, 2)
+    assert climb(places, 2, heights.__getitem__, patience=2) == (3.0, 4)
+    assert climb(places, 2, heights.__getitem__, min_gain=0.6, patience=2) == (5.0, 0)
+
+
+def test_a_choice_needs_no_more_fits_than_announced(market: Interactions) -> None:
+    model = OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(market)
+    assert model.tuning_ is not None
+    assert model.tuning_.n_fits <= count_fits(model.evidence_request(), chooses_regularization=True) == 6
+    alone = EvidenceRequest.of(**DEFAULTS)
+    assert count_fits(alone, chooses_regularization=True) == 2
+    given = EvidenceRequest.of(**DEFAULTS | {"links": AUTO, "peers": 0.0, "link_regularization": 7.0})
+    assert count_fits(given, chooses_regularization=False) == 2
+
+
+def test_threads_change_no_choice(market: Interactions) -> None:
+    choices = {
+        OCuLaR(8, 5.0, links=AUTO, random_state=0, n_threads=n).fit(market).tuning_.evidence  # type: ignore[union-attr]
+        for n in (1, 3)
+    }
+    assert len(choices) == 1
+
+
+def test_a_thorough_choice_is_at_least_as_good(market: Interactions) -> None:
+    split = random_split(market, 0.2)
+    model = OCuLaR(8, 5.0, links=AUTO, random_state=0)
+    quick, thorough = (model.choose(split, effort=effort) for effort in (QUICK, THOROUGH))
+    assert thorough.n_fits > quick.n_fits
+    assert thorough.value >= 0.99 * quick.value
+
+
 def test_what_is_chosen_is_better_than_patterns_alone_and_is_kept(market: Interactions, tmp_path: Any) -> None:
     model = OCuLaR(8, 5.0, links=AUTO, random_state=0).fit(market)
     choice, evidence = model.tuning_, model.evidence_config_
@@ -113,12 +178,19 @@ def test_the_order_of_rows_and_columns_changes_no_choice(market: Interactions) -
 def test_regularization_and_coclusters_from_the_data(market: Interactions) -> None:
     model = OCuLaR("auto", "auto", random_state=0).fit(market)
     assert model.config_.n_coclusters == usual_coclusters(market.shape) == 18
-    assert model.config_.regularization in REGULARIZATIONS
     split = random_split(market, 0.1)
-    chosen, *ends = (OCuLaR(18, strength, random_state=0).choose(split).value for strength in ("auto", 1.0, 300.0))
-    assert chosen >= max(ends)
+    usual = usual_regularization(split.train.nnz, 18)
+    assert model.config_.regularization == pytest.approx(10 * usual)  # such sparse patterns are worth more than others
+    chosen, fixed = (OCuLaR(18, strength, random_state=0).choose(split).value for strength in ("auto", usual))
+    assert chosen > 1.05 * fixed
     assert model.evidence_config_.is_patterns_only
     assert model.n_coclusters == "auto"  # as given
+
+
+def test_the_usual_regularization_stays_where_another_gains_little() -> None:
+    data = planted(300, 150, 6, density=0.9, noise=0.01, random_state=0).interactions
+    model = OCuLaR(6, "auto", random_state=0).fit(data)
+    assert model.config_.regularization == usual_regularization(random_split(data, 0.1).train.nnz, 6)
 
 
 def test_peers_that_are_ruled_out_stay_out(market: Interactions) -> None:

@@ -20,8 +20,8 @@ from ocular.weight_scan import WeightScan
 WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 MIN_GAIN = 0.003  # of the metric, for which popularity is worth having
-MIN_PEERS_GAIN = 0.01  # for which peers are: they may take as long as the rest of a fit
-MAX_ROUNDS = 5  # of climbing each weight in turn
+MIN_PEERS_GAIN = 0.005  # for which peers are: they may take as long as the rest of a fit
+MAX_ROUNDS = 4  # of climbing each weight in turn
 PATIENCE = 2  # steps of a weight without a gain, after which others are no longer tried: the metric is not smooth
 FEW_PAIRS, CHANCE = 5000, 0.3  # with fewer held-out pairs a step must gain CHANCE / √pairs, more than chance would
 USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0

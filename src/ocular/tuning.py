@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ocular.climbing import FIXED, USUAL_PEER_PENALTY, USUAL_PENALTY, Climber, climb
+from ocular.climbing import USUAL_PEER_PENALTY, USUAL_PENALTY, Climber, climb
 from ocular.data.interactions import Interactions
 from ocular.data.splits import Split
 from ocular.evidence import EvidenceConfig, fit_product_links
@@ -46,18 +46,35 @@ FitPatterns = Callable[[Interactions, FitConfig], Factors]
 
 
 class Effort(NamedTuple):
-    """What a choice may cost. From the usual value on, each list is climbed upwards or else downwards."""
+    """What a choice may cost. Penalties are climbed from the first one on, upwards or else downwards."""
 
     sample: Sample  # that weights are measured on
     max_candidates: int  # of links and peers, in fits that only compare
     tol: float  # of patterns, in fits that only compare
-    regularization_factors: tuple[float, ...]  # λ, as multiples of the usual one
+    regularization_factors: tuple[float, ...]  # of the usual λ, that are tried
     link_penalties: tuple[float, ...]
     peer_penalties: tuple[float, ...]
+    first_penalties: tuple[float, float]  # of links and peers, that are tried first
 
 
-QUICK = Effort(Sample(1500, 8000), 200, 3e-3, (0.1, 1.0, 10.0), (30.0, 100.0, 1000.0), (1000.0,))
-THOROUGH = Effort(LARGE, 10_000, 1e-3, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), PENALTIES, PENALTIES)
+QUICK = Effort(
+    sample=Sample(n_clients=1500, n_pairs=8000),
+    max_candidates=200,
+    tol=3e-3,
+    regularization_factors=(1.0, 10.0),
+    link_penalties=(60.0, 300.0, 1500.0),
+    peer_penalties=(USUAL_PEER_PENALTY,),
+    first_penalties=(300.0, USUAL_PEER_PENALTY),
+)
+THOROUGH = Effort(
+    sample=LARGE,
+    max_candidates=10_000,
+    tol=1e-3,
+    regularization_factors=(0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+    link_penalties=PENALTIES,
+    peer_penalties=PENALTIES,
+    first_penalties=(USUAL_PENALTY, USUAL_PEER_PENALTY),
+)
 
 
 class Choice(NamedTuple):
@@ -125,7 +142,7 @@ def choose(
     """
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
-    λ is climbed from that of `config`, which is one of `regularizations`; without them it stays as it is.
+    λ of `config`, which is one of `regularizations`, stays where no other is much better, or where there are none.
     """
     check_choice(metric, "metric", METRICS)
     return _Chooser(split, request, config, fit_patterns, metric, M, effort).run(tuple(regularizations))
@@ -163,6 +180,9 @@ class _Chooser(Climber):
         self.train, self.config, self.fit_patterns, self.effort = split.train, config, fit_patterns, effort
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
         super().__init__(WeightScan(split, metric, self.M, config.threads, effort.sample), request)
+        links, peers = effort.first_penalties
+        first = replace(self.evidence, link_regularization=links, peer_regularization=peers)
+        self.evidence = request.settled(first)
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
@@ -178,7 +198,7 @@ class _Chooser(Climber):
         if has_links:
             self._choose_links()
         if has_peers and self.request.peer_regularization == AUTO:
-            self._keep_best("peers", self.effort.peer_penalties, USUAL_PEER_PENALTY, self._fit_peers)
+            self._keep_best("peers", self.effort.peer_penalties, self._fit_peers)
         evidence = self.best_parts()
         counts = self.n_fits, self.scan.n_weightings
         return Choice(evidence, self.config, self.metric, self.M, self._value(), patterns_alone, *counts)
@@ -189,49 +209,48 @@ class _Chooser(Climber):
 
         Beside links and peers λ hardly matters for the ranking, but people read the patterns.
         """
-        fitted: dict[float, Part] = {}
-
-        def measure(strength: float) -> float:
+        measured: dict[float, tuple[float, Part]] = {}
+        for strength in sorted(values):  # each fit may go on from the one before: a larger λ takes memberships away
             self.n_fits += 1
             self.scan.use_patterns(*self.fit_patterns(self.train, replace(self.config, regularization=strength)))
             self.scan.relist()
-            fitted[strength] = self.scan.patterns
-            return self.scan.value(1.0, 0.0, 0.0, 0.0)
-
-        min_gain = max(self.min_gain, MIN_PATTERNS_GAIN)
-        value, best = climb(values, values.index(self.config.regularization), measure, min_gain)
-        self.config, self.scan.patterns = replace(self.config, regularization=best), fitted[best]
+            measured[strength] = self.scan.value(1.0, 0.0, 0.0, 0.0), self.scan.patterns
+        usual, best = self.config.regularization, max(measured, key=lambda strength: measured[strength][0])
+        if measured[best][0] <= (1 + max(self.min_gain, MIN_PATTERNS_GAIN)) * measured[usual][0]:
+            best = usual
+        self.config = replace(self.config, regularization=best)
+        value, self.scan.patterns = measured[best]
         return value
 
     def _choose_links(self) -> None:
         """Choose the penalty of links, and their loss."""
-        losses = self._losses()
-        tried = []
-        for loss in losses:
+        tried, first = [], self.evidence.link_regularization
+        for loss in self._losses():
             if loss != self.evidence.link_loss:
                 self.evidence = replace(self.evidence, link_loss=loss)
-                self._fit_links(self.request.settled(FIXED).link_regularization)
+                self._fit_links(first)
                 self.climb_weights()
             if self.request.link_regularization == AUTO:
-                self._keep_best("links", self.effort.link_penalties, USUAL_PENALTY, self._fit_links)
+                self._keep_best("links", self.effort.link_penalties, self._fit_links)
             tried.append((self._value(), self._state("links")))
         if len(tried) > 1:
             self._restore("links", max(tried, key=itemgetter(0))[1])
 
-    def _keep_best(self, part: str, penalties: Sequence[float], usual: float, fit: Callable[[float], None]) -> None:
-        """Fit a part with other penalties than the usual one, each with the weights that suit it; keep the best."""
-        states = {usual: self._state(part)}
+    def _keep_best(self, part: str, penalties: Sequence[float], fit: Callable[[float], None]) -> None:
+        """Fit a part with other penalties than the first one, each with the weights that suit it; keep the best."""
+        first = getattr(self.evidence, f"{part[:-1]}_regularization")
+        states = {first: self._state(part)}
 
         def measure(penalty: float) -> float:
-            if penalty != usual:
+            if penalty != first:
                 fit(penalty)
                 self.climb_weights(max_rounds=1)
                 states[penalty] = self._state(part)
             return self._value()
 
-        _, best = climb(penalties, penalties.index(usual), measure, self.min_gain)
+        _, best = climb(penalties, penalties.index(first), measure, self.min_gain)
         self._restore(part, states[best])
-        if best != usual:
+        if best != first:
             self.climb_weights()
 
     def _state(self, part: str) -> tuple[EvidenceConfig, dict[str, int], Part]:

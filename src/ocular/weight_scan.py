@@ -27,7 +27,7 @@ LISTED_PER_PLACE, MIN_LISTED = 4, 40  # products that a shortlist takes of each 
 PARTS = ("patterns", "links", "peers")
 SHIFT = np.uint32(20)  # of a float32, so that its sign, exponent and 3 bits are left
 N_BINS = 1 << (31 - 20)  # of numbers that are not negative
-ZERO = np.float32(0)
+ZERO, ONE = np.float32(0), np.float32(1)
 N_ELSEWHERE = 64  # columns for the scores of products that are not listed: a sum in a single one would wait for itself
 
 
@@ -58,7 +58,7 @@ class Shortlists(NamedTuple):
     """The products that may come first for each client, the more popular ones first, and which were held out."""
 
     sizes: NDArray[np.int64]  # (clients,)
-    places: NDArray[np.int32]  # (clients, room): products by popularity
+    places: NDArray[np.uint32]  # (clients, room): products by popularity
     hit_ends: NDArray[np.int64]  # (clients + 1,)
     hits: NDArray[np.int64]  # of each client: where in its shortlist held-out products are
 
@@ -122,7 +122,7 @@ class WeightScan:
 
     def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
         """Return the metric of a ranking by these weights."""
-        lists, weights = self._shortlists(), (patterns, links, peers, popularity)
+        lists, weights = self.shortlists(), (patterns, links, peers, popularity)
         if (self.metric, weights) not in self._values:
             self.n_weightings += 1
             self._values[self.metric, weights] = self._measure(lists, *weights)
@@ -153,7 +153,7 @@ class WeightScan:
         mean = total / max(rows.shape[0] * features.shape[1], 1)
         return Part(arrays, mean, np.zeros(len(self._order), np.float32) if base is None else base[self._order])
 
-    def _shortlists(self) -> Shortlists:
+    def shortlists(self) -> Shortlists:
         """Return the shortlists, with the scores of all parts as they are now in `_scores`."""
         parts = [getattr(self, name) for name in PARTS]
         with RowPool(self._n_threads) as pool:
@@ -182,7 +182,7 @@ class WeightScan:
         places[:, 1:][places[:, 1:] == places[:, :-1]] = n_items  # twice
         places.sort(axis=1)
         sizes = (places < n_items).sum(axis=1)
-        places = np.ascontiguousarray(places[:, : sizes.max(initial=1)])
+        places = places[:, : sizes.max(initial=1)].astype(np.uint32)
         first_keys = np.arange(n) * (n_items + 1)
         keys = (places + first_keys[:, None]).ravel()  # ascending
         wanted = np.sort(self._place[self._held_out.indices] + np.repeat(first_keys, self._held_out.degrees))
@@ -272,25 +272,27 @@ def _score_listed(  # type: ignore[no-untyped-def]
             column[places[r, k]] = elsewhere[places[r, k]]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz", "reassoc"})
 def _measure_weights(  # type: ignore[no-untyped-def]
     sizes, places, hit_ends, hits, scores, weights, scale, base, n_held_out, discounts, M, out, first, last
 ):
     """Recall, average precision, NDCG and precision@M of each row, ranked by the weighted sum of the scores."""
     score = np.empty(places.shape[1], np.float32)
+    patterns, links, peers = weights
     for r in range(first, last):
-        size = sizes[r]
+        size, listed = sizes[r], places[r]
         by_patterns, by_links, by_peers = scores[0, r], scores[1, r], scores[2, r]
         for k in range(size):
-            z = weights[0] * by_patterns[k] + weights[1] * by_links[k] + weights[2] * by_peers[k]
-            score[k] = scale[places[r, k]] * z + base[places[r, k]]
+            z = patterns * by_patterns[k] + links * by_links[k] + peers * by_peers[k]
+            score[k] = scale[listed[k]] * z + base[listed[k]]
         ranks, n_hits = np.empty(hit_ends[r + 1] - hit_ends[r], np.int64), 0
         for k in hits[hit_ends[r] : hit_ends[r + 1]]:
-            rank = 0
-            for other in range(k):
-                rank += score[other] >= score[k]  # of equal scores the more popular item comes first
-            for other in range(k + 1, size):
-                rank += score[other] > score[k]
+            n_better, n_equal, own = ZERO, ZERO, score[k]
+            for other in range(size):
+                n_better += ONE if score[other] > own else ZERO
+            for other in range(k):  # of equal scores the more popular item comes first
+                n_equal += ONE if score[other] == own else ZERO
+            rank = int(n_better + n_equal)
             if rank < M:
                 ranks[n_hits] = rank
                 n_hits += 1

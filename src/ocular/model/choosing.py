@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -64,16 +63,17 @@ class Choosing(Parameters):
             regularizations = tuple(float(f"{factor * usual:.2g}") for factor in effort.regularization_factors)
             config = replace(config, regularization=usual)
         quick = replace(config, tol=max(config.tol, effort.tol), init=plain_start(split.train))
-        states: list[State] = []
+        before: State | None = None
 
         def fit_patterns(interactions: Interactions, config: FitConfig) -> Factors:
-            """Fit with another λ from where the first fit ended: most sweeps go into finding the co-clusters."""
-            begin = replace(deepcopy(states[0]), objectives=[]) if states else initial_state(interactions, config)
-            result = self._fit_patterns(interactions, config, lambda: begin)
+            """Fit from where the fit with another λ ended: most sweeps go into finding the co-clusters."""
+            nonlocal before
+            start = initial_state(interactions, config) if before is None else replace(before, objectives=[])
+            result = self._fit_patterns(interactions, config, lambda: start)
             if result.interrupted:
                 raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
-            states.append(result.state)
-            return _factors(result.state, config)
+            before = result.state
+            return _factors(before, config)
 
         options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M, "effort": effort}
         choice = choose(split, self.evidence_request(), quick, fit_patterns, **options)
