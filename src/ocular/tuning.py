@@ -36,15 +36,17 @@ MIN_HELD_OUT = 50  # pairs below which a choice would be chance
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
 
 MAX_COCLUSTERS = 100
-REGULARIZATIONS, USUAL_REGULARIZATION = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0), 30.0
+USUAL_REGULARIZATION = 30.0
 PURCHASES_PER_LAMBDA = 80  # of a co-cluster
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
 WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0
-MIN_GAIN = 0.003  # of the metric, for which peers, popularity or another λ are worth having
+MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth having
+MIN_PATTERNS_GAIN = 0.05  # of that of patterns alone, for which another λ is taken: neighbours differ by chance
 MAX_ROUNDS = 5  # of climbing each weight in turn
+PATIENCE = 2  # steps of a weight without a gain, after which others are no longer tried: the metric is not smooth
 FEW_PAIRS, CHANCE = 5000, 0.3  # with fewer held-out pairs a step must gain CHANCE / √pairs, more than chance would
 CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization", "peer_regularization")
 FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
@@ -54,17 +56,18 @@ FitPatterns = Callable[[Interactions, FitConfig], Factors]
 
 
 class Effort(NamedTuple):
-    """What a choice may cost."""
+    """What a choice may cost. From the usual value on, each list is climbed upwards or else downwards."""
 
     max_pairs: int  # held-out pairs of the sample that weights are measured on
     max_candidates: int  # of links and peers, in fits that only compare
-    penalty_step: int  # in PENALTIES
-    max_fits: int  # of each part
     tol: float  # of patterns, in fits that only compare
+    regularization_factors: tuple[float, ...]  # λ, as multiples of the usual one
+    link_penalties: tuple[float, ...]
+    peer_penalties: tuple[float, ...]
 
 
-QUICK = Effort(max_pairs=6000, max_candidates=200, penalty_step=2, max_fits=3, tol=3e-3)
-THOROUGH = Effort(max_pairs=MAX_PAIRS, max_candidates=10_000, penalty_step=1, max_fits=9, tol=1e-3)
+QUICK = Effort(10_000, 200, 3e-3, (0.1, 1.0, 10.0), (30.0, 100.0, 1000.0), (1000.0,))
+THOROUGH = Effort(MAX_PAIRS, 10_000, 1e-3, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), PENALTIES, PENALTIES)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ def usual_coclusters(shape: tuple[int, int]) -> int:
 
 
 def usual_regularization(nnz: int, n_coclusters: int) -> float:
-    """Return λ where there is too little to choose it on: it goes with the purchases per co-cluster."""
+    """Return the λ to begin with, or to take where there is too little to choose on: by purchases per co-cluster."""
     return min(USUAL_REGULARIZATION, float(f"{nnz / n_coclusters / PURCHASES_PER_LAMBDA:.2g}"))
 
 
@@ -165,7 +168,7 @@ def choose(
     """
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
-    λ is climbed from that of `config`, which is one of `regularizations`; without them it stays.
+    λ is climbed from that of `config`, which is one of `regularizations`; without them it stays as it is.
     """
     check_choice(metric, "metric", METRICS)
     return _Chooser(split, request, config, fit_patterns, metric, M, effort).run(tuple(regularizations))
@@ -180,10 +183,12 @@ def choose_weights(scan: WeightScan, request: EvidenceRequest) -> EvidenceConfig
 
 def count_fits(request: EvidenceRequest, *, chooses_regularization: bool) -> int:
     """Return how many fits `choose` needs at most, of patterns, links and peers."""
-    n = QUICK.max_fits if chooses_regularization else 1
-    for part, penalty in (("links", request.link_regularization), ("peers", request.peer_regularization)):
-        if getattr(request, part) != 0:
-            n += (QUICK.max_fits if penalty == AUTO else 1) * (2 if part == "links" and request.link_loss == AUTO else 1)
+    n = len(QUICK.regularization_factors) if chooses_regularization else 1
+    if request.links != 0:
+        penalties = QUICK.link_penalties if request.link_regularization == AUTO else (request.link_regularization,)
+        n += len(penalties) * (len(LOSSES) if request.link_loss == AUTO else 1)
+    if request.peers != 0:
+        n += len(QUICK.peer_penalties) if request.peer_regularization == AUTO else 1
     return n
 
 
@@ -212,7 +217,9 @@ class _Climber:
                 self._climb_places(parts)
             if self.request.popularity == AUTO:
                 usual = POPULARITIES.index(self.evidence.popularity)
-                _, best = climb(POPULARITIES, usual, partial(self._value_with, "popularity"), self.min_gain)
+                _, best = climb(
+                    POPULARITIES, usual, partial(self._value_with, "popularity"), self.min_gain, PATIENCE
+                )
                 self.evidence = replace(self.evidence, popularity=best)
             before, value = value, self._value()
             if value <= before * (1 + MIN_GAIN / 10):
@@ -261,7 +268,7 @@ class _Climber:
             self._place_weights(**{part: place + int(move) for part, place in zip(parts, begun, strict=True)})
             return self._value()
 
-        _, best = climb(moves, moves.index(0), measure, self.min_gain)
+        _, best = climb(moves, moves.index(0), measure, self.min_gain, PATIENCE)
         self.places |= {part: place + int(best) for part, place in zip(parts, begun, strict=True)}
         self._place_weights()
 
@@ -297,7 +304,7 @@ class _Chooser(_Climber):
         if has_links:
             self._choose_links()
         if has_peers and self.request.peer_regularization == AUTO:
-            self._keep_best("peers", self._fit_peers, self.evidence.peer_regularization)
+            self._keep_best("peers", self.effort.peer_penalties, USUAL_PEER_PENALTY, self._fit_peers)
         evidence = self.best_parts()
         counts = self.n_fits, self.scan.n_weightings
         return Choice(evidence, self.config, self.metric, self.M, self._value(), patterns_alone, *counts)
@@ -317,8 +324,8 @@ class _Chooser(_Climber):
             fitted[strength] = self.scan.patterns
             return self.scan.value(1.0, 0.0, 0.0, 0.0)
 
-        usual, min_gain = values.index(self.config.regularization), max(self.min_gain, MIN_GAIN)
-        value, best = climb(values, usual, measure, min_gain, self.effort.max_fits)
+        min_gain = max(self.min_gain, MIN_PATTERNS_GAIN)
+        value, best = climb(values, values.index(self.config.regularization), measure, min_gain)
         self.config, self.scan.patterns = replace(self.config, regularization=best), fitted[best]
         return value
 
@@ -332,16 +339,16 @@ class _Chooser(_Climber):
                 self._fit_links(self.request.settled(FIXED).link_regularization)
                 self.climb_weights()
             if self.request.link_regularization == AUTO:
-                self._keep_best("links", self._fit_links, self.evidence.link_regularization)
+                self._keep_best("links", self.effort.link_penalties, USUAL_PENALTY, self._fit_links)
             tried.append((self._value(), self._state("links")))
         if len(tried) > 1:
             self._restore("links", max(tried, key=itemgetter(0))[1])
 
-    def _keep_best(self, part: str, fit: Callable[[float], None], usual: float) -> None:
+    def _keep_best(
+        self, part: str, penalties: Sequence[float], usual: float, fit: Callable[[float], None]
+    ) -> None:
         """Fit a part with other penalties than the usual one, each with the weights that suit it; keep the best."""
         states = {usual: self._state(part)}
-        step = self.effort.penalty_step
-        values = PENALTIES[PENALTIES.index(usual) % step :: step]
 
         def measure(penalty: float) -> float:
             if penalty != usual:
@@ -350,7 +357,7 @@ class _Chooser(_Climber):
                 states[penalty] = self._state(part)
             return self._value()
 
-        _, best = climb(values, values.index(usual), measure, self.min_gain, self.effort.max_fits)
+        _, best = climb(penalties, penalties.index(usual), measure, self.min_gain)
         self._restore(part, states[best])
 
     def _state(self, part: str) -> tuple[EvidenceConfig, dict[str, int], Part]:
@@ -386,24 +393,24 @@ def climb(
     start: int,
     measure: Callable[[float], float],
     min_gain: float = 0.0,
-    max_measured: int | None = None,
+    patience: int = 1,
 ) -> tuple[float, float]:
     """
     Return the largest measure and its value, walking from `start` upwards, or else downwards, while it gets better.
 
-    A step must gain the share `min_gain`; at most `max_measured` values are measured.
+    A step must gain the share `min_gain`; the walk ends after `patience` steps that do not.
 
     >>> climb([1.0, 2.0, 3.0, 4.0, 5.0], 1, lambda value: 1 - abs(value - 4))
     (1.0, 4.0)
     """
-    at, best, left = start, measure(values[start]), (max_measured or len(values)) - 1
+    best, best_at = measure(values[start]), start
     for step in (1, -1):
-        while 0 <= at + step < len(values) and left > 0:
-            left -= 1
-            found = measure(values[at + step])
-            if found <= (1 + min_gain) * best:
-                break
-            at, best = at + step, found
-        if at != start:
+        at = start
+        while 0 <= at + step < len(values) and abs(at + step - best_at) <= patience:
+            at += step
+            value = measure(values[at])
+            if value > (1 + min_gain) * best:
+                best, best_at = value, at
+        if best_at != start:
             break
-    return best, values[at]
+    return best, values[best_at]

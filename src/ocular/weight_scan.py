@@ -17,19 +17,19 @@ import scipy.sparse as sp
 from numba import njit
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency
 from ocular.data.splits import Split
 from ocular.evidence import EvidenceConfig, fit_peers
-from ocular.scoring import OWNED
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
 
 VANISHED, MAX_WEIGHT = 1e-9, 1e5  # a mean score of patterns that are no measure any more; of links and peers
 MAX_PAIRS = 50_000  # held-out pairs of the sample
-LISTED_PER_PLACE, MIN_LISTED = 3, 30  # products that a shortlist takes of each part: so many for each recommendation
+LISTED_PER_PLACE, MIN_LISTED = 4, 40  # products that a shortlist takes of each part: so many for each recommendation
 PARTS = ("patterns", "links", "peers")
 SHIFT = np.uint32(20)  # of a float32, so that its sign, exponent and 3 bits are left
 N_BINS = 1 << (31 - 20)  # of numbers that are not negative
+ZERO = np.float32(0)
+N_ELSEWHERE = 64  # columns for the scores of products that are not listed: a sum in a single one would wait for itself
 
 
 def combined(metric: str, recall: float, precision: float) -> float:
@@ -168,62 +168,85 @@ class WeightScan:
         return self._lists
 
     def _list_products(self, parts: list[Part], pool: RowPool) -> Shortlists:
-        """Return the products that one of the parts ranks among the first, for each client."""
+        """Return the products that one of the parts ranks among the first, and the most popular, for each client."""
         n, n_items = len(self.users), len(self._order)
         n_listed = min(max(LISTED_PER_PLACE * self.M, MIN_LISTED), n_items)
-        firsts = np.full((len(parts), n, n_listed), n_items, dtype=np.int32)
-        owned = self._place[self._owned.indices]
-        for part, first in zip(parts, firsts, strict=True):
-            pool.run(_find_first, self._owned, *part.arrays, self._base, self._owned.indptr, owned, first)
-        places = np.sort(np.concatenate(firsts, axis=1), axis=1)
+        favourites = np.argsort(-self._base, kind="stable").astype(np.int32)  # where no part scores anything
+        owned = self._owned.indptr, self._place[self._owned.indices]
+        found = np.full((len(parts) + 1, n, n_listed), n_items, dtype=np.int32)
+        for part, places in zip(parts, found[1:], strict=True):
+            pool.run(_find_first, self._owned, *part.arrays, n_items, *owned, places)
+        pool.run(_find_favourites, self._owned, favourites, *owned, found[0, :, : self.M])
+        places = np.sort(np.concatenate(found, axis=1), axis=1)
         places[:, 1:][places[:, 1:] == places[:, :-1]] = n_items  # twice
         places.sort(axis=1)
-        keys = (places + np.arange(n)[:, None] * (n_items + 1)).ravel()  # ascending
-        held_out = Adjacency(self._held_out.indptr, self._place[self._held_out.indices])
-        wanted = np.sort(held_out.indices + np.repeat(np.arange(n), held_out.degrees) * (n_items + 1))
+        sizes = (places < n_items).sum(axis=1)
+        places = np.ascontiguousarray(places[:, : sizes.max(initial=1)])
+        first_keys = np.arange(n) * (n_items + 1)
+        keys = (places + first_keys[:, None]).ravel()  # ascending
+        wanted = np.sort(self._place[self._held_out.indices] + np.repeat(first_keys, self._held_out.degrees))
         at = np.searchsorted(keys, wanted)
         at = at[keys[np.minimum(at, len(keys) - 1)] == wanted]
         rows, hits = np.divmod(at, places.shape[1])
-        return Shortlists((places < n_items).sum(axis=1), places, np.searchsorted(rows, np.arange(n + 1)), hits)
+        return Shortlists(sizes, places, np.searchsorted(rows, np.arange(n + 1)), hits)
+
+
+@njit(nogil=True, cache=True)
+def _find_favourites(favourites, owned_ends, owned, found, first, last):  # type: ignore[no-untyped-def]
+    """The first of `favourites` that each client does not own, as many as `found` has columns."""
+    is_owned = np.zeros(len(favourites), np.bool_)
+    for r in range(first, last):
+        is_owned[owned[owned_ends[r] : owned_ends[r + 1]]] = True
+        n = 0
+        for i in favourites:
+            if n == found.shape[1]:
+                break
+            if not is_owned[i]:
+                found[r, n] = i
+                n += 1
+        is_owned[owned[owned_ends[r] : owned_ends[r + 1]]] = False
 
 
 @njit(nogil=True, cache=True)
 def _find_first(  # type: ignore[no-untyped-def]
-    row_ends, columns, strengths, member_ends, members, member_strengths, base, owned_ends, owned, found, first, last
+    row_ends, columns, strengths, member_ends, members, member_strengths, n_items, owned_ends, owned, found, first, last
 ):
     """
     The places of the products with the highest scores that the client does not own, as many as `found` has columns.
 
-    They are found by the leading bits of the scores: at the limit, scores that differ by less than an eighth count as
-    equal, and the more popular products are taken.
+    They are told apart by the leading bits of their scores: at the limit, scores within an eighth count as equal.
     """
-    n_items, n_found = len(base), found.shape[1]
-    score = np.empty(n_items, np.float32)
+    n_found = found.shape[1]
+    score, scored = np.zeros(n_items, np.float32), np.empty(n_items + 1, np.uint32)
     bits, bins = score.view(np.uint32), np.empty(N_BINS, np.int32)
     for r in range(first, last):
-        score[:] = base
+        n_scored = 0
         for a in range(row_ends[r], row_ends[r + 1]):
             c, strength = columns[a], strengths[a]
             for b in range(member_ends[c], member_ends[c + 1]):
-                score[members[b]] += strength * member_strengths[b]
+                i, more = members[b], strength * member_strengths[b]
+                scored[n_scored] = i
+                n_scored += score[i] == ZERO and more > ZERO
+                score[i] += more
         for a in range(owned_ends[r], owned_ends[r + 1]):
-            score[owned[a]] = OWNED
+            score[owned[a]] = ZERO
         bins[:] = 0
-        for i in range(n_items):
-            b = bits[i] >> SHIFT
-            if b < N_BINS:
-                bins[b] += 1
+        for k in range(n_scored):
+            bins[bits[scored[k]] >> SHIFT] += 1
         limit, above = N_BINS - 1, 0
         while limit > 0 and above + bins[limit] < n_found:
             above += bins[limit]
             limit -= 1
         room, n = n_found - above, 0  # for those at the limit
-        for i in range(n_items):
+        for k in range(n_scored):
+            i = scored[k]
             b = bits[i] >> SHIFT
-            if limit <= b < N_BINS and (b > limit or room > 0):
+            if score[i] > ZERO and (b > limit or (b == limit and room > 0)):
                 room -= b == limit
                 found[r, n] = i
                 n += 1
+        for k in range(n_scored):
+            score[scored[k]] = ZERO
 
 
 @njit(nogil=True, cache=True)
@@ -232,8 +255,9 @@ def _score_listed(  # type: ignore[no-untyped-def]
 ):
     """The scores of the products of each shortlist."""
     room = places.shape[1]
-    column = np.full(n_items, room, np.uint32)  # of each product: where it is in the shortlist
-    score = np.empty(room + 1, np.float32)
+    elsewhere = (room + np.arange(n_items) % N_ELSEWHERE).astype(np.uint32)
+    column = elsewhere.copy()  # of each product: where it is in the shortlist
+    score = np.empty(room + N_ELSEWHERE, np.float32)
     for r in range(first, last):
         for k in range(sizes[r]):
             column[places[r, k]] = k
@@ -241,10 +265,10 @@ def _score_listed(  # type: ignore[no-untyped-def]
         for a in range(row_ends[r], row_ends[r + 1]):
             c, strength = columns[a], strengths[a]
             for b in range(member_ends[c], member_ends[c + 1]):
-                score[column[members[b]]] += strength * member_strengths[b]  # of all others in the last column
+                score[column[members[b]]] += strength * member_strengths[b]
         scores[r] = score[:room]
         for k in range(sizes[r]):
-            column[places[r, k]] = room
+            column[places[r, k]] = elsewhere[places[r, k]]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})

@@ -27,7 +27,6 @@ from ocular.tuning import (
     FIXED,
     MIN_HELD_OUT,
     QUICK,
-    REGULARIZATIONS,
     Choice,
     Effort,
     Factors,
@@ -54,7 +53,11 @@ class Choosing(Parameters):
         scanned by scoring alone, on a sample of users. `effort` bounds all of it.
         """
         config = self._sized(self.config(), split.train) if config is None else config
-        regularizations = REGULARIZATIONS if self.regularization == AUTO else ()
+        regularizations: tuple[float, ...] = ()
+        if self.regularization == AUTO:
+            usual = usual_regularization(split.train.nnz, config.n_coclusters)
+            regularizations = tuple(float(f"{factor * usual:.2g}") for factor in effort.regularization_factors)
+            config = replace(config, regularization=usual)
         quick = replace(config, tol=max(config.tol, effort.tol), init=plain_start(split.train))
         states: list[State] = []
 
