@@ -232,7 +232,7 @@ def test_recommendations_for_all_are_those_for_each(described: OCuLaR) -> None:
     assert frame.columns == [
         "client", "rank", "product", "confidence", "chance", "typical_price", "typical_quantity", "value", "kind",
         "pattern", "pattern_label", "share",
-        "because", "similar_buyers", "similar_clients", "reason",
+        "because", "similar_buyers", "similar_clients", "attribute", "reason",
     ]  # fmt: skip
     assert frame["client"].unique(maintain_order=True).to_list() == [f"C{u}" for u in range(60)]
     for client in ("C0", "C17"):
@@ -288,7 +288,19 @@ def test_a_new_client_with_the_products_of_an_old_one(model: OCuLaR, bought: np.
     np.testing.assert_allclose([each.confidence for each in found], probabilities, rtol=1e-5)
     assert found[0].client == "the client"
     assert "- The client has purchased" in found[0].text()
-    assert not any(each.explanation.reasons for each in Advisor(model).recommend_new([]))
+
+
+@pytest.mark.parametrize("weights", [{}, {"links": 1.0}, {"links": 1.0, "peers": 0.5, "popularity": -0.2}])
+def test_a_client_without_purchases_gets_bestsellers(named: Interactions, weights: dict[str, float]) -> None:
+    model = OCuLaR(4, 0.5, random_state=0, **weights).fit(named)
+    found, buyers = Advisor(model).recommend_new([], n=3), named.by_item.degrees
+    best = np.argsort(-buyers, kind="stable")[:3].tolist()
+    assert [each.product for each in found] == [f"Produkt №{i}" for i in best]
+    assert not any(each.explanation.reasons for each in found)
+    assert found[0].text() == (
+        f"No purchases yet; bestsellers come first: {buyers[best[0]]} of 60 clients ({buyers[best[0]] / 60:.0%}) "
+        f"own Produkt №{best[0]}."
+    )
 
 
 def test_a_model_of_ratings_knows_what_a_new_client_has(bought: np.ndarray) -> None:
@@ -376,8 +388,10 @@ def test_a_product_without_a_reason_is_worth_the_same_everywhere() -> None:
     advisor = Advisor(OCuLaR(5, 20.0, random_state=0).fit(market))
     advisor.model.calibrate()
     table = advisor.recommend_all(n=30)
-    unexplained = table.filter(pl.col("kind").is_null() & pl.col("typical_price").is_not_null())
+    without_any = pl.col("confidence") < 1.0001 * advisor.model.background  # nothing else adds to it
+    unexplained = table.filter(without_any & pl.col("typical_price").is_not_null())
     assert len(unexplained) > 50
+    assert unexplained["kind"].null_count() == len(unexplained)
     assert unexplained["hit_rate"].null_count() == len(unexplained)
     assert unexplained["chance"].max() < 0.001
     for row in unexplained.head(20).iter_rows(named=True):

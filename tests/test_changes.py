@@ -15,7 +15,7 @@ from ocular import Interactions, OCuLaR
 from ocular.changes.contributions import contributions
 from ocular.changes.patterns import compare_patterns
 from ocular.errors import ConfigError, DataError, UnknownNameError
-from ocular.explain.reasons import LINKS, PATTERN, PEERS
+from ocular.explain.reasons import KINDS, LINKS
 from ocular.synthetic import planted
 
 PARAMETERS: dict[str, Any] = {"n_coclusters": 4, "regularization": 0.5, "random_state": 0}
@@ -163,7 +163,7 @@ def test_contributions_are_those_of_the_explanation(parameters: dict[str, Any]) 
             assert np.isnan(found.z[at])
             continue
         reasons = model.explain(u, i).reasons
-        sums = [sum(r.contribution for r in reasons if r.kind == kind) for kind in (PATTERN, LINKS, PEERS)]
+        sums = [sum(r.contribution for r in reasons if r.kind == kind) for kind in KINDS]
         np.testing.assert_allclose(found.by_kind[at], sums, rtol=1e-5, atol=1e-7)
         assert found.z[at] == pytest.approx(float(model.affinity(u, i)), rel=1e-5)
         linked = next((r.owned_items[:3] for r in reasons if r.kind == LINKS), [])

@@ -87,8 +87,11 @@ def test_min_value_turns_ratings_into_positives(bought: np.ndarray) -> None:
 def test_constructor_only_stores_and_clone_copies_every_parameter() -> None:
     changed = {
         "n_coclusters": -5, "regularization": "nonsense", "links": "l", "peers": (), "popularity": -9,
-        "link_regularization": "m", "link_loss": 1, "peer_regularization": "p", "n_links": 0.5, "metric": 2,
-        "relative": None, "bias": 3, "background": [],
+        "link_regularization": "m", "link_loss": 1, "peer_regularization": "p", "n_links": 0.5, "metric": 2, "validation": 3,
+        "trend": "t", "trend_half_life": (1,),
+        "taste": "t", "appeal": {}, "attribute_regularization": "a", "attribute_separator": 4,
+        "relative": None, "bias": 3, "background": [], "half_life": (), "weights": 8, "refusal_weight": "c",
+        "attribute_strength": "weak",
         "max_iter": "x", "tol": None, "beta": 7, "sigma": -1, "init": object, "line_search": 0, "min_value": "a",
         "device": "abacus", "n_threads": -2, "random_state": "s", "verbose": {},
     }  # fmt: skip
@@ -103,7 +106,9 @@ def test_defaults_are_those_of_the_design() -> None:
     assert OCuLaR().get_params() | {"line_search": "scaled", "min_value": None} == {
         "n_coclusters": 100, "regularization": 30.0, "links": 0.0, "peers": None, "popularity": None,
         "link_regularization": None, "link_loss": None, "peer_regularization": None, "n_links": 500,
-        "metric": "balanced", "relative": False, "bias": False, "background": 1e-4,
+        "metric": "balanced", "validation": "auto", "relative": False, "bias": False, "background": 1e-4, "half_life": None, "weights": None,
+        "refusal_weight": 10.0, "attribute_strength": 0.0, "trend": None, "trend_half_life": None,
+        "taste": None, "appeal": None, "attribute_regularization": 1000.0, "attribute_separator": "|",
         "max_iter": 100, "tol": 1e-4, "beta": 0.5, "sigma": 0.1, "init": "auto", "line_search": "scaled",
         "min_value": None, "device": "cpu", "n_threads": None, "random_state": None, "verbose": False,
     }  # fmt: skip
@@ -616,7 +621,10 @@ def test_a_pair_without_a_common_cocluster_has_no_reason(model: OCuLaR) -> None:
     explanation = model.explain(u, i)
     assert explanation.reasons == []
     assert explanation.confidence == pytest.approx(-math.expm1(-BACKGROUND), rel=1e-6)
-    assert "no co-cluster holds both; this is the background probability" in explanation.text()
+    assert (
+        "has no reason, because nothing that Client 0 GmbH owns leads to it; this is the background"
+        in explanation.text()
+    )
 
 
 def test_coclusters_are_the_planted_ones(model: OCuLaR, market: Planted, bought: np.ndarray) -> None:

@@ -91,6 +91,7 @@ def test_what_is_chosen_is_better_than_patterns_alone_and_is_kept(market: Intera
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").evidence_config_ == evidence
     assert load(tmp_path / "model").links == evidence.links  # a number: a loaded model does not choose again
+    assert load(tmp_path / "model").tuning_ == choice
 
 
 def _weights(evidence: EvidenceConfig) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ import polars as pl
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.batch import recommend_all
+from ocular.cold_start.advice import Adviser, NewRecommendations
 from ocular.data.interactions import Interactions, Labels, plain
 from ocular.data.selection import Choice, allowed_items, allowed_users
+from ocular.data.splits import as_moment
+from ocular.due import DueList, Reorders, find_reorders
 from ocular.explain import wording
 from ocular.explain.calibration import HitRate
 from ocular.explain.notebook import html_table
 from ocular.explain.price import PriceEstimate, money
-from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Explanation
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR, load
 from ocular.validation import as_list, check_whole
@@ -146,6 +150,7 @@ class Advisor:
         check_is_fitted(model)
         self.model = model
         self._cached_values: tuple[object, object, ExpectedValues] | None = None
+        self._cached_reorders: tuple[object, object, Reorders] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Advisor:
@@ -171,10 +176,55 @@ class Advisor:
         return self._recommend(user, n, self._basket_with(user, also), only, without)
 
     def recommend_new(
-        self, products: Iterable[Any], n: int = 5, *, only: Choice | None = None, without: Choice | None = None
-    ) -> Recommendations:
-        """Return the n best products for a client who is not in the model and has these products."""
-        return self._recommend(None, n, self._basket([], as_list(products)), only, without)
+        self,
+        purchases: Iterable[Any] = (),
+        n: int = 5,
+        *,
+        attributes: Mapping[str, Any] | None = None,
+        name: str = "the client",
+        only: Choice | None = None,
+        without: Choice | None = None,
+    ) -> Recommendations | NewRecommendations:
+        """
+        Return the n best products for a client who is not in the model, by these purchases, attributes, or both.
+
+        `attributes` are those that clients were fitted with: {"industry": "Airline", "size": "Large"}. With them the
+        client borrows what similar clients have; see `ocular.cold_start`.
+        """
+        basket = self._basket([], as_list(purchases))
+        if not attributes:
+            return self._recommend(None, n, basket, only, without)
+        cold, allowed = self.model.cold_start(), allowed_items(self.model.interactions_, only, without)
+        mine = ~self.model.excluded_items_ if allowed is None else allowed & ~self.model.excluded_items_
+        n = min(check_whole(n, "n", 1), self.model.interactions_.n_items)
+        return self._adviser().products_for(cold.new_clients(basket.by_user, [attributes]), name, n, mine)
+
+    def clients_for_new(
+        self,
+        attributes: Mapping[str, Any] | None = None,
+        buyers: Iterable[Any] = (),
+        n: int = 50,
+        *,
+        name: str = "the new product",
+        only: Choice | None = None,
+        without: Choice | None = None,
+    ) -> NewRecommendations:
+        """
+        Return the n clients most likely to buy a product that is not in the model, best first, without its buyers.
+
+        `attributes` are those that products were fitted with: {"family": "Printing"}; `buyers` names its first
+        clients. `only` and `without` choose clients by name or by attribute.
+        """
+        data, cold = self.model.interactions_, self.model.cold_start()
+        users = sorted({data.user_index(buyer) for buyer in as_list(buyers)})
+        rows = Interactions.from_pairs([0] * len(users), users, (1, data.n_users)).by_user
+        n = min(check_whole(n, "n", 1), data.n_users)
+        new = cold.new_products(rows, [attributes or {}])
+        return self._adviser().clients_for(new, name, n, allowed_users(data, only, without))
+
+    def _adviser(self) -> Adviser:
+        labels = {pattern.index: pattern.label for pattern in self.model.coclusters()}
+        return Adviser(self.model.cold_start(), self._values(), lambda c: labels.get(c, f"pattern {c}"))
 
     def clients_for(
         self, product: Any, n: int = 50, *, only: Choice | None = None, without: Choice | None = None
@@ -210,6 +260,10 @@ class Advisor:
                 .then(pl.format("{} of the {} most similar clients bought it", "similar_buyers", "similar_clients"))
                 .otherwise(pl.lit("similar clients bought it"))
             )
+            .when(pl.col("kind") == TASTE)
+            .then(pl.format("buys products with {}", "attribute"))
+            .when(pl.col("kind") == APPEAL)
+            .then(pl.format("clients with {} buy it", "attribute"))
         )
         return data.native(_with_names(table.with_columns(reason=reason), data))
 
@@ -218,6 +272,31 @@ class Advisor:
         data = self.model.interactions_
         user, item = data.user_index(client), data.item_index(product)
         return self._valued(self.model.explain(user, item, self._basket_with(user, also)))
+
+    def due(self, client: Any, n: int = 10, as_of: str | date | np.datetime64 | None = None) -> DueList:
+        """
+        Return what the client buys regularly and is due to buy again, most often bought first.
+
+        `as_of` is the day to ask for, by default that of the newest purchase; purchases after it do not count. Products
+        that the model never recommends are left out. Purchases without dates raise a DataError.
+        """
+        user, reorders = self.model.interactions_.user_index(client), self._reorders(as_of)
+        rows = reorders.due_rows(check_whole(n, "n", 1), ~self.model.excluded_items_, user)
+        return reorders.due_list(rows, user)
+
+    def due_all(self, n: int = 10, as_of: str | date | np.datetime64 | None = None) -> Any:
+        """Return what is due for every client, at most n products each, as a frame like that of `due`."""
+        reorders = self._reorders(as_of)
+        rows = reorders.due_rows(check_whole(n, "n", 1), ~self.model.excluded_items_)
+        return self.model.interactions_.native(reorders.frame(rows))
+
+    def _reorders(self, as_of: str | date | np.datetime64 | None) -> Reorders:
+        """Return the regular purchases up to a day; those asked for last are remembered."""
+        data, day = self.model.interactions_, None if as_of is None else as_moment(as_of)
+        cached = self._cached_reorders
+        if cached is None or cached[0] is not data or cached[1] != day:
+            cached = self._cached_reorders = (data, day, find_reorders(data, day))
+        return cached[2]
 
     def _recommend(
         self, user: int | None, n: int, basket: Interactions | None, only: Choice | None, without: Choice | None

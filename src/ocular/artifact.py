@@ -1,13 +1,15 @@
 """
 The saved format of a model, both ways: a folder with manifest.json, arrays.npz, clients.parquet, products.parquet.
 
-The manifest holds the parameters, the objective values and the calibration, the sizes and sha256 digests of the other
-files, and a digest of itself; all are checked before anything is used. Nothing is pickled. The folder holds the
-purchases too, so that a model recommends and explains without the file that it was fitted on.
+The manifest holds the parameters and how they were chosen, the objective values and the calibration, the sizes and
+sha256 digests of the other files, and a digest of itself; all are checked before anything is used. Nothing is pickled.
+The folder holds the purchases too, so that a model recommends and explains without the file that it was fitted on.
 
-arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, user_bias, item_bias,
-excluded_items, and interactions_… as `SavedInteractions.arrays` names them. The tables hold the key of each client or
-product, the name that is shown where it is another one, and the attributes.
+arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, links_… and peers_… and, where
+they weigh something, taste_… and appeal_…; user_bias, item_bias, excluded_items, user_attribute_weights and
+item_attribute_weights where the likelihood has attributes, row by row, and interactions_… as `SavedInteractions.arrays`
+names them. The tables hold the key of each client or product, the name that is shown where it is another one, and the
+attributes.
 """
 
 from __future__ import annotations
@@ -27,9 +29,9 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases
+from ocular.data.interactions import Attributes, Interactions, Labels, Purchases, rows_of
 from ocular.errors import ArtifactError, ConfigError, DataError
-from ocular.evidence import EvidenceConfig
+from ocular.evidence import EvidenceConfig, client_features, product_features
 from ocular.solver.config import FitConfig
 from ocular.storage import digest, new_folder, present, table_bytes
 from ocular.version import __version__
@@ -39,6 +41,7 @@ MANIFEST = "manifest.json"
 FILES = ARRAYS, CLIENTS, PRODUCTS = "arrays.npz", "clients.parquet", "products.parquet"
 KEY, DISPLAY_NAME, ATTRIBUTE = "name", "display name", "attribute:"  # columns of the two tables; the last is a prefix
 CSR_PARTS = ("data", "indices", "indptr")
+WEIGHTS = ("user_attribute_weights", "item_attribute_weights")
 INTERACTIONS = "interactions_"  # prefix of their arrays
 
 
@@ -76,7 +79,10 @@ class SavedInteractions(Protocol):
     def item_attributes(self) -> Attributes: ...
 
     def arrays(self) -> Arrays:
-        """Return indptr and indices of the pairs by user and, where amounts are known, pair, price, quantity, time."""
+        """
+        Return indptr and indices of the pairs by user and, where they are known, weights, refused_indptr and
+        refused_indices, and of purchases pair, price, quantity and time.
+        """
         ...
 
 
@@ -94,14 +100,20 @@ class SavedModel(Generic[Source_co]):
     user_bias: NDArray[np.float32]
     item_bias: NDArray[np.float32]
     bias: float
+    user_attribute_weights: NDArray[np.float32]  # (n_values, K + 1); no rows where the likelihood has no attributes
+    item_attribute_weights: NDArray[np.float32]
     objective_values: list[float]  # after each sweep
     converged: bool
     excluded_items: NDArray[np.bool_]  # (n_items,) never recommended
     evidence: EvidenceConfig  # the weights of links and peers
     links: sp.csr_array  # (n_items, n_items)
     peers: sp.csr_array  # (n_users, n_users)
+    taste: sp.csr_array  # (n_users, values of products)
+    appeal: sp.csr_array  # (values of clients, n_items)
+    attribute_values: Mapping[str, list[str]]  # names of the values: "taste" of products, "appeal" of clients
     pattern_labels: Mapping[int, str]  # of co-clusters that keep the label of the model that the fit started from
     calibration: Mapping[str, Any] | None  # as Calibration.to_dict gives it
+    tuning: Mapping[str, Any] | None  # as Choice.to_dict gives it
     interactions: Source_co
 
 
@@ -132,8 +144,12 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
                 name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in FILES
             },
         }  # fmt: skip
+        if model.attribute_values:
+            manifest["attribute_values"] = model.attribute_values
         if model.pattern_labels:
             manifest["pattern_labels"] = {str(number): label for number, label in model.pattern_labels.items()}
+        if model.tuning is not None:
+            manifest["tuning"] = model.tuning
         manifest["digest"] = _manifest_digest(manifest)
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -237,7 +253,10 @@ def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] |
         "item_bias": model.item_bias,
         "excluded_items": model.excluded_items,
     }
+    weights = dict(zip(WEIGHTS, (model.user_attribute_weights, model.item_attribute_weights), strict=True))
+    arrays |= {name: table.ravel() for name, table in weights.items() if len(table)}
     tables = {"user": model.user_factors, "item": model.item_factors, "links": model.links, "peers": model.peers}
+    tables |= {name: getattr(model, name) for name in model.attribute_values}
     for name, table in tables.items():
         arrays |= {f"{name}_{part}": getattr(table, part) for part in CSR_PARTS}
     return arrays | {f"{INTERACTIONS}{name}": values for name, values in model.interactions.arrays().items()}
@@ -252,6 +271,16 @@ def _to_model(
     sides = {"user": interactions.n_users, "item": interactions.n_items}
     shapes = {side: (n, config.n_coclusters) for side, n in sides.items()}
     shapes |= {"links": (sides["item"],) * 2, "peers": (sides["user"],) * 2}
+    evidence, values = EvidenceConfig(**manifest["evidence"]), dict(manifest.get("attribute_values") or {})
+    _check_values(values, interactions, evidence)
+    shapes |= {
+        "taste": (sides["user"], len(values.get("taste", ()))),
+        "appeal": (len(values.get("appeal", ())), sides["item"]),
+    }
+    arrays = dict(arrays)
+    for name in {"taste", "appeal"} - values.keys():
+        empty = sp.csr_array(shapes[name], dtype=np.float32)
+        arrays |= {f"{name}_{part}": getattr(empty, part) for part in CSR_PARTS}
     tables = {
         name: sp.csr_array(tuple(arrays[f"{name}_{part}"] for part in CSR_PARTS), shape=shape)
         for name, shape in shapes.items()
@@ -261,6 +290,8 @@ def _to_model(
     for name, n in (("user_bias", sides["user"]), ("item_bias", sides["item"]), ("excluded_items", sides["item"])):
         if arrays[name].shape != (n,):
             raise ValueError(f"{name} of shape {arrays[name].shape} where {(n,)} belongs")
+    empty = np.empty(0, dtype=np.float32)
+    weights = {name: arrays.get(name, empty).reshape(-1, config.n_coclusters + 1) for name in WEIGHTS}
     return SavedModel(
         config=config,
         min_value=manifest["min_value"],
@@ -269,18 +300,33 @@ def _to_model(
         user_bias=arrays["user_bias"],
         item_bias=arrays["item_bias"],
         bias=fit["bias"],
+        user_attribute_weights=weights[WEIGHTS[0]],
+        item_attribute_weights=weights[WEIGHTS[1]],
         objective_values=fit["objective_values"],
         converged=fit["converged"],
         excluded_items=arrays["excluded_items"].astype(np.bool_),
-        evidence=EvidenceConfig(**manifest["evidence"]),
+        evidence=evidence,
         links=tables["links"],
         peers=tables["peers"],
+        taste=tables["taste"],
+        appeal=tables["appeal"],
+        attribute_values=values,
         pattern_labels={
             int(number): str(label) for number, label in dict(manifest.get("pattern_labels") or {}).items()
         },
         calibration=manifest.get("calibration"),
+        tuning=manifest.get("tuning"),
         interactions=interactions,
     )
+
+
+def _check_values(values: Mapping[str, list[str]], interactions: Interactions, evidence: EvidenceConfig) -> None:
+    """Raise where the attributes do not have the values that taste and appeal were fitted to."""
+    for name, features in (("taste", product_features), ("appeal", client_features)):
+        if (getattr(evidence, name) > 0) != (name in values):
+            raise ValueError(f"{name} and its weight do not belong together")
+        if name in values and features(interactions, evidence).names != values[name]:
+            raise ValueError(f"{name} was fitted to other values of attributes")
 
 
 def _to_interactions(
@@ -289,10 +335,14 @@ def _to_interactions(
     columns = {name.removeprefix(INTERACTIONS): values for name, values in arrays.items() if INTERACTIONS in name}
     user_labels, user_names, user_attributes = _from_table(clients)
     item_labels, item_names, item_attributes = _from_table(products)
-    by_user = Adjacency(columns.pop("indptr"), columns.pop("indices"))
-    by_user.matrix(len(item_labels)).check_format(full_check=True)
+    by_user = rows_of(columns)
+    for rows in (by_user, by_user.refused):
+        if rows is not None:
+            rows.matrix(len(item_labels)).check_format(full_check=True)
+            if len(rows) != len(user_labels):
+                raise ValueError(f"purchases or refusals of {len(rows)} clients where {len(user_labels)} belong")
     purchases = Purchases(**columns, currency=currency) if columns else None
-    return Interactions(
+    interactions = Interactions(
         by_user,
         len(item_labels),
         user_labels,
@@ -303,6 +353,7 @@ def _to_interactions(
         user_names=user_names,
         item_names=item_names,
     )
+    return interactions.weighted(by_user.weights)  # checks them
 
 
 def _read_checked(file: Path, expected: Mapping[str, Any]) -> bytes:

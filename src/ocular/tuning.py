@@ -2,9 +2,9 @@
 Parameters that are chosen on held-out purchases: λ, the weights of links and peers, popularity, and their penalties.
 
 Every part is fitted to nine tenths of the purchases, a few times with different penalties. Any weighting of what the
-parts score is then measured on a sample of clients without a fit (`weight_scan`). Values are tried by hill climbing from
-the usual one, in a fixed number of fits at most; a part that hardly adds anything is left out. What counts is work and
-never time, so that the same purchases lead to the same choice on every machine.
+parts score is then measured on a sample of clients without a fit (`weight_scan`). Values are tried by hill climbing
+from the usual one, in a fixed number of fits at most; a part that hardly adds anything is left out. What counts is work
+and never time, so that the same purchases lead to the same choice on every machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from itertools import product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -26,11 +26,13 @@ from ocular.evidence import EvidenceConfig, fit_product_links
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
 from ocular.validation import check_choice, check_whole
-from ocular.weight_scan import MAX_PAIRS, Part, WeightScan
+from ocular.weight_scan import MAX_PAIRS, Part, Trends, WeightScan
 
 AUTO = "auto"
 # balanced is the geometric mean of recall and MAP, with MAP twice: a tenth held out exaggerates differences in recall
 METRICS = ("balanced", "recall", "map")
+RANDOM, BY_TIME = "random", "time"
+VALIDATIONS = (AUTO, RANDOM, BY_TIME)  # which purchases are held out
 SHARE = 0.1  # of the purchases that are held out
 MIN_HELD_OUT = 50  # pairs below which a choice would be chance
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
@@ -40,6 +42,7 @@ USUAL_REGULARIZATION = 30.0
 PURCHASES_PER_LAMBDA = 80  # of a co-cluster
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
 WEIGHTS = (0.0, 0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0, 9.0, 15.0, 30.0)  # where all parts have the same mean
+TRENDS, HALF_LIVES = (0.0, 0.3, 0.5, 0.7, 1.0, 1.3), (7.0, 15.0, 30.0, 60.0, 120.0)  # exponents; days
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0
@@ -48,7 +51,14 @@ MIN_PATTERNS_GAIN = 0.05  # of that of patterns alone, for which another λ is t
 MAX_ROUNDS = 5  # of climbing each weight in turn
 PATIENCE = 2  # steps of a weight without a gain, after which others are no longer tried: the metric is not smooth
 FEW_PAIRS, CHANCE = 5000, 0.3  # with fewer held-out pairs a step must gain CHANCE / √pairs, more than chance would
-CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization", "peer_regularization")
+CHOSEN_WITH_LINKS = (
+    "peers",
+    "popularity",
+    "link_regularization",
+    "peer_regularization",
+    "trend",
+    "trend_half_life",
+)
 FIXED = EvidenceConfig(links=1.0, link_regularization=USUAL_PENALTY)  # where there is too little to choose on
 
 Factors = tuple[sp.csr_array, sp.csr_array, Any]  # memberships of users and of items, biases of the items or None
@@ -81,6 +91,12 @@ class EvidenceRequest:
     link_loss: str
     n_links: int
     peer_regularization: float | str
+    taste: float | str = 0.0
+    appeal: float | str = 0.0
+    attribute_regularization: float = EvidenceConfig.attribute_regularization
+    attribute_separator: str = EvidenceConfig.attribute_separator
+    trend: float | str = 0.0
+    trend_half_life: float | str = 30.0
 
     @classmethod
     def of(cls, **given: Any) -> EvidenceRequest:
@@ -92,8 +108,8 @@ class EvidenceRequest:
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
-        for name in ("links", *CHOSEN_WITH_LINKS):
-            value = values[name]
+        for name in ("links", *CHOSEN_WITH_LINKS, "taste", "appeal"):
+            value = getattr(request, name)
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')
         check_choice(request.link_loss, "link_loss", (*LOSSES, AUTO))
@@ -124,9 +140,17 @@ class Choice(NamedTuple):
     n_weightings: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the measured part as plain values for JSON."""
-        measured = ("metric", "M", "value", "patterns_alone", "n_fits", "n_weightings")
-        return {name: getattr(self, name) for name in measured}
+        """Return what was chosen and measured as plain values for JSON."""
+        values = self._asdict()
+        regularization = values.pop("config").regularization
+        return values | {"evidence": asdict(self.evidence), "regularization": regularization}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], config: FitConfig) -> Choice:
+        """Return the choice of which `to_dict` gave these values, for a fit with this configuration."""
+        measured = {name: values[name] for name in cls._fields if name not in ("evidence", "config")}
+        config = replace(config, regularization=values["regularization"])
+        return cls(evidence=EvidenceConfig(**values["evidence"]), config=config, **measured)
 
 
 def usual_coclusters(shape: tuple[int, int]) -> int:
@@ -164,14 +188,16 @@ def choose(
     metric: str = "balanced",
     M: int | None = None,
     effort: Effort = QUICK,
+    trends: Trends | None = None,
 ) -> Choice:
     """
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
-    λ is climbed from that of `config`, which is one of `regularizations`; without them it stays as it is.
+    λ is climbed from that of `config`, which is one of `regularizations`; without them it stays as it is. `trends` are
+    those of the products by half-life, where the purchases have dates.
     """
     check_choice(metric, "metric", METRICS)
-    return _Chooser(split, request, config, fit_patterns, metric, M, effort).run(tuple(regularizations))
+    return _Chooser(split, request, config, fit_patterns, metric, M, effort, trends).run(tuple(regularizations))
 
 
 def choose_weights(scan: WeightScan, request: EvidenceRequest) -> EvidenceConfig:
@@ -202,7 +228,7 @@ class _Climber:
 
     def __init__(self, scan: WeightScan, request: EvidenceRequest) -> None:
         self.scan, self.request = scan, request
-        self.evidence = request.settled(replace(FIXED, peers=0.0, popularity=0.0))
+        self.evidence = request.settled(FIXED)  # nothing but links, unless it is given
         n = scan.n_held_out
         self.min_gain = CHANCE / math.sqrt(max(n, 1)) if n < FEW_PAIRS else 0.0
         self.places = dict.fromkeys(("links", "peers"), WEIGHTS.index(1.0))  # in WEIGHTS
@@ -217,14 +243,24 @@ class _Climber:
                 self._climb_places(parts)
             if self.request.popularity == AUTO:
                 usual = POPULARITIES.index(self.evidence.popularity)
-                _, best = climb(
-                    POPULARITIES, usual, partial(self._value_with, "popularity"), self.min_gain, PATIENCE
-                )
+                _, best = climb(POPULARITIES, usual, lambda p: self._value_with(popularity=p), self.min_gain, PATIENCE)
                 self.evidence = replace(self.evidence, popularity=best)
+            if self.scan.has_trends and self.request.trend == AUTO:
+                self._choose_trend()
             before, value = value, self._value()
             if value <= before * (1 + MIN_GAIN / 10):
                 break
         return value
+
+    def _choose_trend(self) -> None:
+        """Choose the exponent of the trend and its half-life, of all that are tried."""
+        days = HALF_LIVES if self.request.trend_half_life == AUTO else (self.evidence.trend_half_life,)
+        tried = [(0.0, self.evidence.trend_half_life), *product(TRENDS[1:], days)]
+        values = [self._value_with(trend=trend, trend_half_life=half_life) for trend, half_life in tried]
+        best = int(np.argmax(values))
+        if values[best] * (1 - max(MIN_GAIN, self.min_gain)) <= values[0]:
+            best = 0
+        self.evidence = replace(self.evidence, trend=tried[best][0], trend_half_life=tried[best][1])
 
     def best_parts(self) -> EvidenceConfig:
         """Return the weights, without peers and popularity where these were not asked for and add too little."""
@@ -236,7 +272,7 @@ class _Climber:
             self.scan.peers = peers
             if value * (1 - MIN_GAIN) > without:
                 self.evidence = chosen
-        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with("popularity", 0.0):
+        if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with(popularity=0.0):
             self.evidence = replace(self.evidence, popularity=0.0)
         return self.evidence
 
@@ -246,10 +282,10 @@ class _Climber:
 
     def _value(self) -> float:
         e = self.evidence
-        return self.scan.value(1.0, e.links, e.peers, e.popularity)
+        return self.scan.value(1.0, e.links, e.peers, e.popularity, e.trend, e.trend_half_life)
 
-    def _value_with(self, name: str, value: float) -> float:
-        before, self.evidence = self.evidence, replace(self.evidence, **{name: value})
+    def _value_with(self, **weights: Any) -> float:
+        before, self.evidence = self.evidence, replace(self.evidence, **weights)
         found, self.evidence = self._value(), before
         return found
 
@@ -257,7 +293,8 @@ class _Climber:
         """Give links and peers the weights at their places, on a scale where all parts have the same mean."""
         for part in self._open_parts():
             place = places.get(part, self.places[part])
-            self.evidence = replace(self.evidence, **{part: self.scan.weight_of(part, WEIGHTS[place])})
+            weight: dict[str, Any] = {part: self.scan.weight_of(part, WEIGHTS[place])}
+            self.evidence = replace(self.evidence, **weight)
 
     def _climb_places(self, parts: Sequence[str]) -> None:
         """Move the places of one part, or of several alike, to where the metric is best."""
@@ -285,10 +322,11 @@ class _Chooser(_Climber):
         metric: str,
         M: int | None,
         effort: Effort,
+        trends: Trends | None,
     ) -> None:
         self.train, self.config, self.fit_patterns, self.effort = split.train, config, fit_patterns, effort
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        super().__init__(WeightScan(split, metric, self.M, config.threads, effort.max_pairs), request)
+        super().__init__(WeightScan(split, metric, self.M, config.threads, effort.max_pairs, trends), request)
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
@@ -344,9 +382,7 @@ class _Chooser(_Climber):
         if len(tried) > 1:
             self._restore("links", max(tried, key=itemgetter(0))[1])
 
-    def _keep_best(
-        self, part: str, penalties: Sequence[float], usual: float, fit: Callable[[float], None]
-    ) -> None:
+    def _keep_best(self, part: str, penalties: Sequence[float], usual: float, fit: Callable[[float], None]) -> None:
         """Fit a part with other penalties than the usual one, each with the weights that suit it; keep the best."""
         states = {usual: self._state(part)}
 
@@ -384,7 +420,9 @@ class _Chooser(_Climber):
     def _losses(self) -> tuple[str, ...]:
         if self.request.link_loss != AUTO:
             return (self.request.link_loss,)
-        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
+        rows = self.train.by_user
+        is_plain = rows.weights is None and (rows.refused is None or self.config.refusal_weight == 1)
+        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative and is_plain
         return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
 
 

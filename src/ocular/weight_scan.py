@@ -9,6 +9,7 @@ products is ever built.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ VANISHED, MAX_WEIGHT = 1e-9, 1e5  # a mean score of patterns that are no measure
 MAX_PAIRS = 50_000  # held-out pairs of the sample
 LISTED_PER_PLACE, MIN_LISTED = 4, 40  # products that a shortlist takes of each part: so many for each recommendation
 PARTS = ("patterns", "links", "peers")
+LISTED_HALF_LIFE = 15.0  # days of the trend by which shortlists take products too
+Trends = Callable[[float], NDArray[np.float64]]  # half-life in days -> (n_items,)
 SHIFT = np.uint32(20)  # of a float32, so that its sign, exponent and 3 bits are left
 N_BINS = 1 << (31 - 20)  # of numbers that are not negative
 ZERO = np.float32(0)
@@ -43,6 +46,12 @@ class Part(NamedTuple):
     rows: sp.csr_array  # (clients, features)
     members: sp.csc_array  # (products by falling popularity, features)
     mean: float  # of all scores
+
+    def scaled(self, scales: NDArray[np.float64]) -> Part:
+        """Return the part with every product's scores multiplied by its scale."""
+        members = self.members.copy()
+        members.data *= scales[members.indices].astype(np.float32)
+        return self._replace(members=members)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -66,8 +75,20 @@ class Shortlists(NamedTuple):
 class WeightScan:
     """Measures any weights of patterns, links and peers by their scores of clients with held-out purchases."""
 
-    def __init__(self, split: Split, metric: str, M: int, n_threads: int, max_pairs: int = MAX_PAIRS) -> None:
-        """Take a random sample of the clients, who have about `max_pairs` held-out purchases, or all of them."""
+    def __init__(
+        self,
+        split: Split,
+        metric: str,
+        M: int,
+        n_threads: int,
+        max_pairs: int = MAX_PAIRS,
+        trends: Trends | None = None,
+    ) -> None:
+        """
+        Take a random sample of the clients, who have about `max_pairs` held-out purchases, or all of them.
+
+        `trends` returns those of the products by half-life, where purchases have dates.
+        """
         train, test = split
         self.metric, self.M, self.n_weightings = metric, M, 0
         self._train, self._n_threads = train, n_threads
@@ -82,6 +103,8 @@ class WeightScan:
         self._place[self._order] = np.arange(len(degrees), dtype=np.int32)
         self._popularity = np.maximum(degrees, 1)[self._order] / degrees.mean()
         self._base = np.zeros(train.n_items, dtype=np.float32)
+        self.has_trends, self._find_trends = trends is not None, trends
+        self._trends: dict[float, NDArray[np.float64]] = {}
         self.nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((train.n_items, 1)))
         self.patterns = self.links = self.peers = self.nothing
         self.relist()
@@ -124,17 +147,35 @@ class WeightScan:
             return weight
         return float(f"{min(weight * patterns / mean, MAX_WEIGHT):.2g}")
 
-    def value(self, patterns: float, links: float, peers: float, popularity: float) -> float:
+    def value(
+        self,
+        patterns: float,
+        links: float,
+        peers: float,
+        popularity: float,
+        trend: float = 0.0,
+        half_life: float = LISTED_HALF_LIFE,
+    ) -> float:
         """Return the metric of a ranking by these weights."""
-        lists, weights = self._shortlists(), (patterns, links, peers, popularity)
+        lists, weights = self._shortlists(), (patterns, links, peers, popularity, trend, half_life)
         if (self.metric, weights) not in self._values:
             self.n_weightings += 1
             self._values[self.metric, weights] = self._measure(lists, *weights)
         return self._values[self.metric, weights]
 
-    def _measure(self, lists: Shortlists, patterns: float, links: float, peers: float, popularity: float) -> float:
+    def _measure(
+        self,
+        lists: Shortlists,
+        patterns: float,
+        links: float,
+        peers: float,
+        popularity: float,
+        trend: float,
+        half_life: float,
+    ) -> float:
         weights = np.array([patterns, links, peers], dtype=np.float32) / np.float32(patterns + links + peers)
-        scale = (self._popularity**popularity).astype(np.float32)
+        trends = self._trend(half_life) ** trend if trend and self.has_trends else 1.0
+        scale = (self._popularity**popularity * trends).astype(np.float32)
         discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(min(self.M, len(scale))) + 2))])
         out = np.empty((len(self.users), 4))
         with RowPool(self._n_threads) as pool:
@@ -145,6 +186,12 @@ class WeightScan:
         values = dict(zip(("recall", "map", "ndcg", "precision"), out.mean(axis=0).tolist(), strict=True))
         own = values.get(self.metric)
         return combined(self.metric, values["recall"], values["map"]) if own is None else float(own)
+
+    def _trend(self, half_life: float) -> NDArray[np.float64]:
+        """Return the trends of the products, by falling popularity."""
+        if half_life not in self._trends and self._find_trends is not None:
+            self._trends[half_life] = self._find_trends(half_life)[self._order]
+        return self._trends[half_life]
 
     def _part(self, rows: Any, items: Any) -> Part:
         """Return what scores rows @ items.T."""
@@ -170,6 +217,8 @@ class WeightScan:
     def _list_products(self, parts: list[Part], pool: RowPool) -> Shortlists:
         """Return the products that one of the parts ranks among the first, and the most popular, for each client."""
         n, n_items = len(self.users), len(self._order)
+        if self.has_trends:
+            parts = parts + [part.scaled(self._trend(LISTED_HALF_LIFE)) for part in parts]
         n_listed = min(max(LISTED_PER_PLACE * self.M, MIN_LISTED), n_items)
         favourites = np.argsort(-self._base, kind="stable").astype(np.int32)  # where no part scores anything
         owned = self._owned.indptr, self._place[self._owned.indices]

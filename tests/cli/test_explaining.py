@@ -116,7 +116,7 @@ def test_explain_without_a_reason_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert shown("explain", tmp_path / "m", "--client", "c") == "The model has no reason to recommend anything to c.\n"
     said = shown("explain", tmp_path / "m", "--client", "c", "--product", "x")
-    assert "the model has no reason, because no co-cluster holds both; this is the background probability" in said
+    assert "no reason, because nothing that c owns leads to it; this is the background probability" in said
     assert json.loads(shown("explain", tmp_path / "m", "--client", "c", "--format", "json")) == []
     assert "no reason to recommend anything" in shown("explain", tmp_path / "m", "--client", "c", "--format", "html")
 

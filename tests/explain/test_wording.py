@@ -218,8 +218,8 @@ def test_an_owned_item_is_said_to_be_bought() -> None:
 def test_without_a_shared_cocluster_there_is_no_reason() -> None:
     text = named(confidence=1e-4).text()
     assert text == (
-        "sail has a confidence of 0.0001 for Acme: the model has no reason, because no co-cluster holds both; "
-        "this is the background probability of any pair."
+        "sail has a confidence of 0.0001 for Acme: the model has no reason, because nothing that Acme owns leads to "
+        "it; this is the background probability of any pair."
     )
     assert "because:" not in text
 

@@ -148,6 +148,7 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         "POST /admin/tokens/revoke": {"data": {"number": "1"}},
         "POST /sign-out": {"data": {}},
         f"GET {API}/recommendations": {"params": {"client": client}},
+        f"GET {API}/due": {"params": {"client": client}},
         f"GET {API}/explanation": {"params": pair},
         f"POST {API}/feedback": {"json": pair | {"status": "pursuing"}},
     }

@@ -148,7 +148,7 @@ def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site
     document = site.stranger().get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
         f"{API}/{name}"
-        for name in ("clients", "recommendations", "explanation", "patterns", "patterns/{number}", "feedback")
+        for name in ("clients", "recommendations", "due", "explanation", "patterns", "patterns/{number}", "feedback")
     }
     assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
 

@@ -28,6 +28,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
         browser.get("/recommendation", params=pair | {"also": product}),
         browser.submit("/feedback", **pair, status="won"),
         program.get("/api/v1/recommendations", params={"client": client}),
+        program.get("/api/v1/due", params={"client": client}),
         program.get("/api/v1/explanation", params=pair),
         program.post("/api/v1/feedback", json=pair | {"status": "won"}),
     ]

@@ -1,4 +1,4 @@
-"""What patterns, links and peers add to many pairs of a client and a product, and the strongest of each."""
+"""What each kind of evidence adds to many pairs of a client and a product, and the strongest of each."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ class Contributions(NamedTuple):
     """What is known of each of n pairs in one model; nan and −1 for pairs that it does not have."""
 
     z: NDArray[np.float64]  # (n,) affinity
-    by_kind: NDArray[np.float64]  # (n, 3) added by patterns, links and peers
+    by_kind: NDArray[np.float64]  # (n, 5) added by patterns, links, peers, taste and appeal
     pattern: NDArray[np.int32]  # (n,) the co-cluster that adds most
     linked: NDArray[np.int32]  # (n, MAX_LINKED) the owned products whose links add most
 
 
 def contributions(model: OCuLaR, users: Ints, items: Ints) -> Contributions:
     """Return the contributions to pairs; those with a negative row are not in the model."""
-    n, K = len(users), model.item_factors_.shape[1]
-    evidence, data = model.evidence(), model.interactions_
-    n_links = data.n_items if evidence.config.links else 0
+    n, evidence = len(users), model.evidence()
+    column_ends = np.cumsum(evidence.sizes)
     rows = evidence.item_rows
     table = rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data
-    by_kind, pattern = np.full((n, 3), np.nan), np.full(n, -1, dtype=np.int32)
+    by_kind, pattern = np.full((n, len(column_ends)), np.nan), np.full(n, -1, dtype=np.int32)
     linked = np.full((n, MAX_LINKED), -1, dtype=np.int32)
     there = np.flatnonzero((users >= 0) & (items >= 0))
     there = there[np.argsort(users[there], kind="stable")]
@@ -42,7 +41,7 @@ def contributions(model: OCuLaR, users: Ints, items: Ints) -> Contributions:
         block = distinct[begin : begin + CLIENTS_AT_ONCE]
         x = evidence.rows_of(block)
         _add_up(
-            x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data, *table, rows.shape[1], K, n_links,
+            x.indptr.astype(np.int64), x.indices.astype(np.int32), x.data, *table, column_ends,
             ends[begin : begin + len(block) + 1], there, items, by_kind, pattern, linked,
         )  # fmt: skip
     z = np.full(n, np.nan)
@@ -54,10 +53,11 @@ def contributions(model: OCuLaR, users: Ints, items: Ints) -> Contributions:
 
 @njit(nogil=True, cache=True)
 def _add_up(  # type: ignore[no-untyped-def]  # Numba infers
-    user_ends, user_columns, user_strengths, item_ends, item_columns, item_strengths, width, K, n_links,
+    user_ends, user_columns, user_strengths, item_ends, item_columns, item_strengths, column_ends,
     pair_ends, pairs, items, by_kind, pattern, linked,
 ):  # fmt: skip
     """Sum by kind over the columns that the rows of a client and a product share."""
+    K, width = column_ends[0], column_ends[-1]
     x, largest = np.zeros(width, np.float32), np.empty(linked.shape[1])
     for r in range(len(user_ends) - 1):
         for a in range(user_ends[r], user_ends[r + 1]):
@@ -74,7 +74,7 @@ def _add_up(  # type: ignore[no-untyped-def]  # Numba infers
                     by_kind[p, 0] += added
                     if added > strongest:
                         strongest, pattern[p] = added, c
-                elif c < K + n_links:
+                elif c < column_ends[1]:
                     by_kind[p, 1] += added
                     place = len(largest)
                     while place > 0 and added > largest[place - 1]:
@@ -84,6 +84,6 @@ def _add_up(  # type: ignore[no-untyped-def]  # Numba infers
                     if place < len(largest):
                         largest[place], linked[p, place] = added, c - K
                 else:
-                    by_kind[p, 2] += added
+                    by_kind[p, 2 + (c >= column_ends[2]) + (c >= column_ends[3])] += added
         for a in range(user_ends[r], user_ends[r + 1]):
             x[user_columns[a]] = 0.0

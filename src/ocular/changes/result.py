@@ -31,7 +31,7 @@ NO_EVIDENCE = {MOVED_UP: "others dropped out of the list", DISPLACED: "others ov
 
 MIN_GAIN = 1e-12  # below it no kind of evidence has changed
 MIN_PRICE_CHANGE = 0.1  # relative, from which a typical price is told
-PATTERNS, LINKS, PEERS = range(3)  # columns of Contributions.by_kind
+PATTERNS, LINKS, PEERS, TASTE, APPEAL = range(5)  # columns of Contributions.by_kind
 
 Ints = NDArray[np.int64]
 
@@ -201,8 +201,8 @@ class ModelChanges:
         if kind == LINKS:
             names = [str(model.interactions_.item_name(item)) for item in part.linked[at].tolist() if item >= 0]
             return f"links from {', '.join(names)}"
-        if kind == PEERS:
-            return "peers"
+        if kind in (PEERS, TASTE, APPEAL):
+            return {PEERS: "peers", TASTE: "taste", APPEAL: "appeal"}[kind]
         number = int(part.pattern[at])
         labels = self._new_labels if model is self.new else self._old_labels
         return f"patterns, above all {number} {labels.get(number, '')}".rstrip()

@@ -11,6 +11,7 @@ from ocular.cli.audit import audit
 from ocular.cli.coclusters import coclusters
 from ocular.cli.demo import demo
 from ocular.cli.diff import diff
+from ocular.cli.due import due
 from ocular.cli.evaluate import evaluate
 from ocular.cli.explain import explain
 from ocular.cli.fit import fit
@@ -37,7 +38,7 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, explain, coclusters, diff, evaluate, search, synth, demo, serve, users, audit):
+for command in (fit, recommend, explain, due, coclusters, diff, evaluate, search, synth, demo, serve, users, audit):
     cli.add_command(command)
 
 

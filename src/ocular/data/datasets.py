@@ -74,8 +74,8 @@ def movielens(folder: str | Path, min_rating: float = 3.0, *, verify: bool = Tru
 
     The files tell which: u.data with u.item (100K), ratings.dat with movies.dat (1M, 10M), ratings.csv with movies.csv
     (20M), each also as .gz. Clients are named by their number, products by title, or "title (number)" where titles
-    repeat. Kept: the time of each rating (NaT where the file says 0), the genres of a movie ("Action|War") and, where
-    there is u.user or users.dat, the gender, age and occupation of a user.
+    repeat. Kept: the time of each rating (NaT where the file says 0), the genres ("Action|War") and the year of a
+    movie and, where there is u.user or users.dat, the gender, age and occupation of a user.
     """
     folder = Path(folder)
     ratings_files = [(name, path) for name in _MOVIELENS if (path := _find(folder, name)) is not None]
@@ -99,7 +99,7 @@ def movielens(folder: str | Path, min_rating: float = 3.0, *, verify: bool = Tru
     return replace(
         interactions,
         item_labels=_distinct_titles(movies),
-        item_attributes=_attributes(movies.select("genres")),
+        item_attributes=_attributes(movies.select("genres", _year_in_title())),
         user_attributes={} if users is None else _attributes(_in_order(interactions.user_labels, users).drop("id")),
     )
 
@@ -143,31 +143,31 @@ def _movielens_users(folder: Path) -> pl.DataFrame | None:
     return table.with_columns(pl.col("age").cast(pl.Int64, strict=False))
 
 
+def _year_in_title() -> pl.Expr:
+    """The year of "Toy Story (1995)"; null where a title has none."""
+    return pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Int64, strict=False).alias("year")
+
+
 def citeulike(folder: str | Path, *, verify: bool = True) -> Interactions:
     """
     Read CiteULike-a: which articles are in whose library.
 
     Reads users.dat (line u: how many, then the 0-based article numbers) and, if it is there, titles.txt (line i: the
     title of article i), each also as .gz. Clients are named by their line from 0, products by title, "title (number)"
-    where titles repeat, or by number without titles.txt.
+    where titles repeat, or by number without titles.txt. Where there are item-tag.dat (line i: how many, then the
+    0-based numbers of the tags of article i) and tags.dat (line t: tag t), the tags are kept ("genome|ucsc").
     """
     folder = Path(folder)
     path = _need(folder, "users.dat")
-    libraries = []
-    for number, line in enumerate(_lines(path), start=1):
-        count, *articles = line.split() or [""]
-        if count != str(len(articles)) or not all(article.isdecimal() for article in articles):
-            raise DataError(
-                f"{path.name}, line {number}: expected a count and as many article numbers, got {count!r} and "
-                f"{len(articles)} words; a truncated download is the usual cause"
-            )
-        libraries.append(np.array(articles, dtype=np.int64))
+    libraries = _counted_lists(path, "article")
     users = np.repeat(np.arange(len(libraries)), [len(library) for library in libraries])
     pairs = pl.DataFrame({"user": users, "article": np.concatenate([[], *libraries]).astype(np.int64)})
     if verify:
         _refuse_truncated(path, len(pairs), _CITEULIKE_PAIRS)
         _log_copy(path)
     interactions = to_interactions(pairs, Columns("user", "article"))
+    tags = _citeulike_tags(folder, interactions.item_labels)
+    interactions = replace(interactions, item_attributes=tags)
     titles_path = _find(folder, "titles.txt")
     if titles_path is None:
         return interactions
@@ -177,6 +177,36 @@ def citeulike(folder: str | Path, *, verify: bool = True) -> Interactions:
         raise DataError(f"{titles_path.name}: expected a line for each article up to {last}, got {len(titles)}")
     table = pl.DataFrame({"id": np.arange(len(titles)), "title": titles})
     return replace(interactions, item_labels=_distinct_titles(_in_order(interactions.item_labels, table)))
+
+
+def _counted_lists(path: Path, what: str) -> list[NDArray[np.int64]]:
+    """Return the numbers of each line, which begins with how many they are."""
+    lists = []
+    for number, line in enumerate(_lines(path), start=1):
+        count, *numbers = line.split() or [""]
+        if count != str(len(numbers)) or not all(each.isdecimal() for each in numbers):
+            raise DataError(
+                f"{path.name}, line {number}: expected a count and as many {what} numbers, got {count!r} and "
+                f"{len(numbers)} words; a truncated download is the usual cause"
+            )
+        lists.append(np.array(numbers, dtype=np.int64))
+    return lists
+
+
+def _citeulike_tags(folder: Path, articles: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the tags of articles, or nothing where the files are not there."""
+    path, names_path = _find(folder, "item-tag.dat"), _find(folder, "tags.dat")
+    if path is None or names_path is None:
+        return {}
+    lists, names = _counted_lists(path, "tag"), [name.replace("|", " ") for name in _lines(names_path)]
+    last, highest = int(articles[-1]), max((int(tags.max(initial=-1)) for tags in lists), default=-1)
+    if last >= len(lists) or highest >= len(names):
+        raise DataError(
+            f"{path.name}: expected a line for each article up to {last} and tags up to {len(names) - 1}, got "
+            f"{len(lists)} lines and tags up to {highest}; fetch the files again"
+        )
+    texts = ["|".join(names[tag] for tag in lists[article]) for article in articles.tolist()]
+    return {"tags": np.array([text or None for text in texts], dtype=object)}
 
 
 def netflix(folder: str | Path, min_rating: float = 3.0, *, verify: bool = True) -> Interactions:

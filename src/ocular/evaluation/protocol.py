@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ocular.baselines import BASELINES
+from ocular.baselines.trend import WithTrend
 from ocular.data.interactions import Interactions
 from ocular.data.matrices import as_interactions
 from ocular.data.splits import Split, random_split, time_split
@@ -38,6 +39,7 @@ MODELS = ("ocular", "r-ocular", EVIDENCE, *BASELINES)
 TUNING = ("none", "validation", "test")
 VALIDATION_SHARE = 0.1  # of the training data: with less to learn from, too large a λ would be chosen
 MIN_VALIDATION, MAX_VALIDATION = 0.1, 0.5  # by time, as shares of the training purchases
+TREND = ("trend", "trend_half_life")  # that every method may be given
 RELATIVE = 2.0  # R-OCuLaR's positives weigh more, so that its λ must: twice as much is a fair start on MovieLens
 
 # What each method chooses from by default. Large λ suit sparse data, an early end many co-clusters.
@@ -82,8 +84,11 @@ class Method:
         """Return a model to be fitted; raise ConfigError where a parameter makes no sense."""
         try:
             if self.name in BASELINES:
-                model = BASELINES[self.name](**parameters)
-                return model.set_params(random_state=random_state) if "random_state" in model.get_params() else model
+                trend = {name: parameters[name] for name in TREND if name in parameters}
+                model = BASELINES[self.name](**{name: parameters[name] for name in parameters if name not in trend})
+                if "random_state" in model.get_params():
+                    model.set_params(random_state=random_state)
+                return WithTrend(model, **trend) if trend else model
             own = {"links": AUTO} if self.name == EVIDENCE else {"relative": self.name == "r-ocular"}
             model = OCuLaR(**{**own, "random_state": random_state, **parameters})
         except TypeError as error:

@@ -28,6 +28,8 @@ class Client(NamedTuple):
     bias: float
     peers: sp.csr_array | None = None  # (n_users, 1)
     is_supposed: bool = False  # `items` are not the purchases of the user
+    taste: sp.csr_array | None = None  # (1, values of products)
+    values: NDArray[np.int32] | None = None  # of the client's attributes
 
     def without_itself(self) -> Client:
         """Return the client who is not their own peer, as a client of the model with other purchases would be."""
@@ -56,8 +58,9 @@ class Explainer:
         client = client.without_itself()
         strengths, pulls = memberships(client.factors, 0), self._pulls(client)
         reasons = Reasons(
-            strengths, client.items, self.evidence, self.members, self.interactions, client.user, client.peers
-        )
+            strengths, client.items, self.evidence, self.members, self.interactions, client.user, client.peers,
+            client.taste, client.values,
+        )  # fmt: skip
         owned, supposed = set(client.items.tolist()), None
         if client.user is not None and client.is_supposed:
             supposed = sorted(owned.difference(self.interactions.by_user[client.user].tolist()))
@@ -68,7 +71,10 @@ class Explainer:
         base = self.item_bias[items].astype(np.float64) + client.bias + self.bias + self.background
         peers = sp.csr_array((self.interactions.n_users, 1)) if client.peers is None else client.peers
         factors = client.factors, self.evidence.item_factors
-        return Pulls(items, *factors, base, peers, self.background, self.interactions)
+        features, values = self.evidence.item_features, None
+        if features is not None:
+            values = features.rows.take(items).matrix(len(features))
+        return Pulls(items, *factors, base, peers, self.background, self.interactions, client.taste, values)
 
     def _explain(
         self, client: Client, item: int, reasons: Reasons, pulls: Pulls, supposed: list[int] | None, *, owned: bool
@@ -91,4 +97,5 @@ class Explainer:
             observed=None if calibration is None else calibration.observed(confidence),
             price=estimate_price(item, related, self.interactions, client.user),
             pulls=pulls,
+            trend=float(self.evidence.trends[item]),
         )

@@ -1,18 +1,19 @@
-"""The search for reasons: the patterns, links and peers behind an item, and the clients who bear them out."""
+"""The search for reasons: the evidence behind an item, and the purchases and clients who bear it out."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ocular.data.attributes import Features
 from ocular.data.interactions import Interactions
 from ocular.evidence import Evidence
 from ocular.explain.coclusters import Members
 from ocular.explain.counting import count_in_common, jaccard, split_buyers
-from ocular.explain.reasons import LINKS, MAX_PEERS, NO_COCLUSTER, PEERS, Reason, count_named
+from ocular.explain.reasons import APPEAL, LINKS, MAX_NAMED, MAX_PEERS, NO_COCLUSTER, PEERS, TASTE, Reason, count_named
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -47,10 +48,14 @@ class Reasons:
         interactions: Interactions,
         user: int | None = None,
         peers: sp.csr_array | None = None,
+        taste: sp.csr_array | None = None,
+        values: NDArray[np.int32] | None = None,
     ) -> None:
         self._strengths, self._members, self._evidence = strengths, members, evidence
         self._user_factors, self._item_factors = evidence.user_factors, evidence.item_factors
         self._peers = _column(peers) if peers is not None and peers.nnz else None
+        self._taste = None if taste is None else taste.toarray()[0].astype(np.float64)
+        self._values = None if values is None else values
         self._interactions, self._user = interactions, -1 if user is None else user
         self._owned = np.zeros(interactions.n_items, dtype=bool)
         self._owned[owned] = True
@@ -84,7 +89,12 @@ class Reasons:
                     group.users, group.strengths, group.likeness, bought, product[c], related
                 )
             reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), others.tolist(), base_rate))
-        further = self._links(item, scale, bought, base_rate), self._peers_reason(item, scale, bought, base_rate)
+        further = (
+            self._links(item, scale, bought, base_rate),
+            self._peers_reason(item, scale, bought, base_rate),
+            self._taste_reason(item, scale, base_rate),
+            self._appeal_reason(item, scale, bought, base_rate),
+        )
         for reason in further:
             if reason is not None:
                 related[reason.similar_users] += reason.contribution * self._jaccard[reason.similar_users]
@@ -140,6 +150,43 @@ class Reasons:
             parts.tolist(), in_common=in_common, n_peers=min(len(peers), MAX_PEERS),
         )  # fmt: skip
 
+    def _taste_reason(self, item: int, scale: float, base_rate: float) -> Reason | None:
+        """Return what the user's taste for the item's attributes adds: Σ_a γ s_i B_ua."""
+        features = self._evidence.item_features
+        if features is None or self._taste is None:
+            return None
+        mine = features.rows[item]
+        values, parts = _positive(mine, self._evidence.config.taste * scale * self._taste[mine])
+        if not len(values):
+            return None
+        with_value = features.holders[values[0]]
+        owned = with_value[self._owned[with_value] & (with_value != item)]
+        owned = owned[np.argsort(-self._interactions.by_item.degrees[owned], kind="stable")]
+        n_all = int(self._owned.sum()) - int(self._owned[item])
+        return Reason(
+            NO_COCLUSTER, float(parts.sum()), owned.tolist(), [], [], base_rate, TASTE, parts.tolist(),
+            n_purchases=n_all, **_named(features, values),
+        )  # fmt: skip
+
+    def _appeal_reason(self, item: int, scale: float, bought: Mask, base_rate: float) -> Reason | None:
+        """Return what the item's appeal to the user's attributes adds: Σ_a δ s_i C_ai."""
+        features, appeal = self._evidence.user_features, self._evidence.appeal_by_item
+        if features is None or appeal is None or self._values is None:
+            return None
+        strengths = np.zeros(len(features))
+        span = slice(appeal.indptr[item], appeal.indptr[item + 1])
+        strengths[appeal.indices[span]] = appeal.data[span]
+        values, parts = _positive(self._values, self._evidence.config.appeal * scale * strengths[self._values])
+        if not len(values):
+            return None
+        group = self._others(features.holders[values[0]])
+        similar, others = group[bought[group]], group[~bought[group]]
+        similar = similar[np.argsort(-self._jaccard[similar], kind="stable")]
+        return Reason(
+            NO_COCLUSTER, float(parts.sum()), [], similar.tolist(), others.tolist(), base_rate, APPEAL, parts.tolist(),
+            **_named(features, values),
+        )  # fmt: skip
+
     def _others(self, users: NDArray[np.int32]) -> NDArray[np.int64]:
         others: NDArray[np.int64] = users[users != self._user].astype(np.int64)
         return others
@@ -163,6 +210,18 @@ class Reasons:
             users = users[places]
             self._groups[key] = Group(owned.tolist(), users, strengths[places], common * self._jaccard[users])
         return self._groups[key]
+
+
+def _positive(values: NDArray[np.int32], parts: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the values that add something and what they add, largest first."""
+    order = np.lexsort((values, -parts))[: int((parts > 0).sum())]
+    return values[order].astype(np.int64), parts[order]
+
+
+def _named(features: Features, values: NDArray[np.int64]) -> dict[str, Any]:
+    """Return what a reason keeps of the values of attributes behind it."""
+    names = [features.names[value] for value in values[:MAX_NAMED].tolist()]
+    return {"values": values.tolist(), "value_names": names, "adjective": features.adjective(int(values[0]))}
 
 
 def memberships(factors: sp.csr_array, r: int) -> dict[int, float]:

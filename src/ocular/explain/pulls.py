@@ -8,11 +8,13 @@ score is divided among them in proportion to their pull:
     links     α s_i S_ji / (1 + α + β)         belongs to purchase j alone
     patterns  s_i f_uk f_ik / (1 + α + β)      to all purchases j ≠ i by p_jk = f_jk / (1 − e^(−z_uj))
     peers     β s_i T_vu / (1 + α + β)         to all purchases j ≠ i that u and v share by q_j = 1 / (1 − e^(−z'_uj))
+    taste     γ s_i B_ua / (1 + α + β)         to all purchases j ≠ i with the attribute a by t_j = 1 / (1 − e^(−z"_uj))
 
-z_uj is the affinity of the patterns alone, as their fit saw it: background, biases and ⟨f_u, f_j⟩. z'_uj is that of
-the peers alone: background + Σ_{v bought j} T_vu. The weights w_u of R-OCuLaR are the same for all purchases of a
-client and cancel. What has no purchase to be divided among, as may happen away from the optimum, is divided as all the
-rest is, or evenly where there is no rest.
+where taste or appeal weigh something, the divisor is 1 + α + β + γ + δ. z_uj is the affinity of the patterns alone, as
+their fit saw it: background, biases and ⟨f_u, f_j⟩. z'_uj is that of the peers alone: background + Σ_{v bought j} T_vu,
+and z"_uj that of the taste alone: background + Σ_{a of j} B_ua. Appeal rests on no purchase. The weights w_u of
+R-OCuLaR are the same for all purchases of a client and cancel. What has no purchase to be divided among, as may happen
+away from the optimum, is divided as all the rest is, or evenly where there is no rest.
 """
 
 from __future__ import annotations
@@ -44,12 +46,15 @@ class Pulls:
         peers: sp.csr_array,  # (n_users, 1) T_·u
         background: float,
         interactions: Interactions,
+        taste: sp.csr_array | None = None,  # (1, n_values) B_u·
+        values: sp.csr_array | None = None,  # (n_owned, n_values) of the purchases
     ) -> None:
         self._owned, self._factors, self._item_factors, self._base = owned, factors, item_factors, base
         self._peers, self._background, self._interactions = peers, background, interactions
+        self._taste, self._values = taste, values
 
-    def shares(self, item: int, patterns: Parts, links: Parts, peers: Parts) -> dict[int, float]:
-        """Return the share of each purchase but `item` in what co-clusters, items and users add, largest first."""
+    def shares(self, item: int, patterns: Parts, links: Parts, peers: Parts, taste: Parts = ()) -> dict[int, float]:
+        """Return the share of each purchase but `item` in what the parts of each kind add, largest first."""
         others = np.flatnonzero(self._owned != item)
         if not len(others):
             return {}
@@ -65,6 +70,12 @@ class Pulls:
             users, contributions = _split(peers)
             pulls = self._on_peers[np.searchsorted(self._peer_users, users)]
             added[others] += _divide(pulls.T.tocsr()[others], contributions)
+        if taste and self._taste is not None and self._values is not None:
+            values, contributions = _split(taste)
+            strengths = self._taste.toarray()[0].astype(np.float64)
+            pulls = _pull(self._background + self._values @ strengths)
+            columns = sp.csr_array(self._values[others][:, values], dtype=np.float64)
+            added[others] += _divide(sp.csr_array(columns.multiply(pulls[others][:, None])), contributions)
         total = added.sum()
         shares = added / total if total > 0 else np.full(len(added), 1 / len(others))
         order = others[np.argsort(-shares[others], kind="stable")]

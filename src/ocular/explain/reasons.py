@@ -1,4 +1,4 @@
-"""Why an item is recommended to a user: the patterns, links and peers that cause it, taken from the model itself."""
+"""Why an item is recommended to a user: all kinds of evidence that cause it, taken from the model itself."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from ocular.explain.pulls import Pulls
 MAX_REASONS = 3  # that a text shows
 MIN_SHARE = 0.1  # of the affinity that a reason must carry to be shown
 MAX_NAMES = 50  # of each kind that a reason lists as JSON: a group may have thousands
-PATTERN, LINKS, PEERS = "pattern", "links", "peers"  # kinds of reasons
-EASIEST_FIRST = (LINKS, PATTERN, PEERS)  # to check: counts of buyers, then a group of clients, then a few clients
+KINDS = PATTERN, LINKS, PEERS, TASTE, APPEAL = "pattern", "links", "peers", "taste", "appeal"  # of reasons
+# to check: counts of buyers, then a group of clients, then a few clients
+EASIEST_FIRST = (LINKS, PATTERN, PEERS, TASTE, APPEAL)
 NO_COCLUSTER = -1
 MAX_NAMED = 5  # products that a links reason names …
 NAMED_SHARE = 0.9  # … as long as those before carry less of it than this
@@ -31,25 +32,33 @@ MAX_PEERS = 10  # most similar clients of whom those with the item are counted
 @dataclass(frozen=True, repr=False)
 class Reason:
     """
-    What one co-cluster, the links of a user's items, or their peers add to an affinity, with those who bear it out.
+    What one co-cluster, the links of a user's items, their peers, their taste for attributes of the item or its appeal
+    to theirs add to an affinity, with those who bear it out.
 
     The group of a pattern are its users with some of the owned items, that of links the users with the first owned
-    item, that of peers the most similar users; this user is in none of them. `similar_users` of peers are all who
-    bought the item, `buyers` those of them who are in the group.
+    item, that of peers the most similar users, that of appeal the users with the first value; this user is in none of
+    them, and taste has none. `similar_users` of peers are all who bought the item, `buyers` those of them who are in
+    the group.
     """
 
-    cocluster: int  # NO_COCLUSTER for links and peers
+    cocluster: int  # NO_COCLUSTER for all but patterns
     contribution: float  # to z, weighted and scaled as in z
-    owned_items: list[int]  # the user's purchases in this co-cluster or with these links, strongest first
+    owned_items: list[int]  # the user's purchases in this co-cluster, with these links or the first value
     similar_users: list[int]  # the group's users who bought the item, most alike first
     other_users: list[int] = field(default_factory=list)  # the group's users who did not, most in common first
     base_rate: float = 0.0  # share of all other users who bought the item
     kind: str = PATTERN
-    parts: list[float] = field(default_factory=list)  # of the contribution, by owned item (links) or user (peers)
+    parts: list[float] = field(default_factory=list)  # of the contribution, by owned item, user (peers) or value
     counts: list[tuple[int, int]] = field(default_factory=list)  # links: buyers of the item among owners, and owners
     in_common: list[int] = field(default_factory=list)  # peers: purchases in common with the first similar users
     n_peers: int = 0  # peers: how many of the most similar users are counted, `other_users` among them
     merged: list[Reason] = field(default_factory=list)  # reasons that say the same, part of the contribution
+    values: list[int] = field(
+        default_factory=list
+    )  # taste and appeal: features of the item or the user, strongest first
+    value_names: list[str] = field(default_factory=list)  # of the first of them: "family: Printing"
+    adjective: str = ""  # of the first value: "Printing", as in "Printing products"
+    n_purchases: int = 0  # taste: all of the user's, of which `owned_items` have the first value
 
     def __repr__(self) -> str:  # the lists may have thousands of entries
         evidence = f"{len(self.owned_items)} owned items, {len(self.buyers)} of {self.group} users bought it"
@@ -59,7 +68,7 @@ class Reason:
     @property
     def named_items(self) -> list[int]:
         """The owned items that a sentence on links names, or the first of a pattern; of peers all in common."""
-        if self.kind == PEERS:
+        if self.kind in (PEERS, TASTE):
             return self.owned_items
         return self.owned_items[: len(self.counts) if self.kind == LINKS else MAX_EXAMPLES]
 
@@ -95,16 +104,23 @@ class Reason:
     @property
     def is_telling(self) -> bool:
         """Whether the figures bear the reason out: of the group more bought the item than of all users."""
-        return self.kind == PATTERN or self.rate > self.base_rate
+        return self.kind in (PATTERN, TASTE) or self.rate > self.base_rate
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether there are purchases and clients to show for it; of taste purchases, of appeal clients."""
+        owned, similar = bool(self.owned_items), bool(self.similar_users)
+        return {TASTE: owned, APPEAL: similar}.get(self.kind, owned and similar)
 
     def says_the_same(self, other: Reason) -> bool:
         """
         Return whether this reason makes a sentence on one of another kind superfluous: both rest on the same items.
 
         A pattern and links do where the items that one of them names are all among those that the other names; peers
-        do where all that these clients have in common with the user is named by the other reason.
+        do where all that these clients have in common with the user is named by the other reason. Attributes are named
+        by no other reason.
         """
-        if self.kind in (other.kind, PEERS):
+        if self.kind in (other.kind, PEERS) or {self.kind, other.kind} & {TASTE, APPEAL}:
             return False
         mine, others = set(self.named_items), set(other.named_items)
         return others <= mine or (other.kind != PEERS and mine <= others)
@@ -167,6 +183,7 @@ class Explanation:
     observed: HitRate | None = None  # of recommendations like this one
     price: PriceEstimate | None = None
     pulls: Pulls | None = None  # of the user's purchases
+    trend: float = 1.0  # recent demand over overall demand, where the model goes by it
 
     @property
     def client(self) -> Any:
@@ -191,7 +208,7 @@ class Explanation:
         enough = [reason.is_telling and reason.contribution >= MIN_SHARE * affinity for reason in distinct]
         strong = [n for n, is_enough in enumerate(enough) if n == 0 or is_enough]
         shown = [distinct[n] for n in strong[: max(1, max_reasons)]]
-        without_evidence = sum(not (reason.owned_items and reason.similar_users) for reason in self.reasons)
+        without_evidence = sum(not reason.has_evidence for reason in self.reasons)
         hidden = explained - sum(reason.named_contribution for reason in shown)
         n_hidden = len(distinct) + without_evidence - len(shown)
         return ReasonSummary(shown, affinity, n_hidden, hidden / affinity, self.base / affinity)
@@ -202,24 +219,36 @@ class Explanation:
         distinct = self._distinct_reasons()
         return distinct[0] if distinct else None
 
+    @property
+    def declined(self) -> tuple[int, int]:
+        """How many clients in the group of a shown reason refused the item, and how many the group has: most first."""
+        refused = self.interactions.by_item.refused
+        if refused is None or not len(refused[self.item]):
+            return 0, 0
+        groups = [[*reason.buyers, *reason.other_users] for reason in self.summary().shown_reasons]
+        counts = [(int(np.isin(refused[self.item], group).sum()), len(group)) for group in groups]
+        return max(counts, key=lambda count: (count[0] / max(count[1], 1), count), default=(0, 0))
+
     def by_product(self) -> dict[int, float]:
         """
-        Return the share of the explained score that rests on each owned item, largest first; they sum to 1.
+        Return the share of each owned item in what purchases add to the score, largest first; they sum to 1.
 
-        What a link from item j adds belongs to j. What a co-cluster or a peer adds is divided among the purchases that
-        hold it up, in proportion to their pull at the optimum: see `ocular.explain.pulls`. The item itself, where it is
-        owned, is no evidence for itself. Empty where there is no reason, or nothing else is owned.
+        What a link from item j adds belongs to j. What a co-cluster, a peer or a taste adds is divided among the
+        purchases that hold it up, in proportion to their pull at the optimum: see `ocular.explain.pulls`. The item
+        itself, where it is owned, is no evidence for itself. Appeal rests on attributes of the user, not on purchases,
+        and does not count. Empty where there is no other reason, or nothing else is owned.
         """
-        if self.pulls is None or not self.reasons:
+        if self.pulls is None or all(reason.kind == APPEAL for reason in self.reasons):
             return {}
         links = [pair for r in self.reasons if r.kind == LINKS for pair in zip(r.owned_items, r.parts, strict=True)]
         peers = [pair for r in self.reasons if r.kind == PEERS for pair in zip(r.similar_users, r.parts, strict=True)]
         patterns = [(r.cocluster, r.contribution) for r in self.reasons if r.kind == PATTERN]
-        return self.pulls.shares(self.item, patterns, links, peers)
+        taste = [pair for r in self.reasons if r.kind == TASTE for pair in zip(r.values, r.parts, strict=True)]
+        return self.pulls.shares(self.item, patterns, links, peers, taste)
 
     def _distinct_reasons(self) -> list[Reason]:
         """Merge reasons that say the same; co-clusters do with the same purchases and the same clients."""
-        named = [reason for reason in self.reasons if reason.owned_items and reason.similar_users]
+        named = [reason for reason in self.reasons if reason.has_evidence]
         sizes = Counter((len(reason.owned_items), len(reason.similar_users)) for reason in named)
         groups: dict[object, list[Reason]] = {}
         for reason in named:
@@ -274,6 +303,8 @@ class Explanation:
             "price_basis": None if price is None else price.basis,
             "currency": None if price is None else price.currency,
             "owned": self.owned,
+            "trend": self.trend,
+            "declined": self.declined[0],
             "base": self.base,
             "shown_reasons": [self._reason_dict(reason, *names) for reason in summary.shown_reasons],
             "hidden_reasons": summary.n_hidden,
@@ -304,6 +335,7 @@ class Explanation:
             "group": reason.group,
             "rate": reason.rate,
             "base_rate": reason.base_rate,
+            "attributes": reason.value_names,
             "links": [{"product": data.item_name(i), "bought_by": b, "owners": n} for i, (b, n) in named],
             "peers": [
                 {"client": data.user_name(u), "in_common": n}

@@ -11,6 +11,8 @@ page and could not be listed for everybody; it is shown beside the value, in `oc
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,14 +62,25 @@ def typical_prices(interactions: Interactions) -> Floats:
 
 def typical_quantities(interactions: Interactions) -> Floats:
     """Return (n_items,) the median quantity of an order; 1 where it is not known."""
-    quantities, purchases = np.ones(interactions.n_items), interactions.purchases
+    purchases = interactions.purchases
     if purchases is None or purchases.quantity is None:
-        return quantities
+        return np.ones(interactions.n_items)
     known = purchases.quantity > 0  # False for nan
-    items, amounts = interactions.by_user.indices[purchases.pair[known]], purchases.quantity[known]
-    order = np.lexsort((amounts, items))
-    ends = np.searchsorted(items[order], np.arange(interactions.n_items + 1))
+    items = interactions.by_user.indices[purchases.pair[known]]
+    return np.nan_to_num(grouped_medians(items, purchases.quantity[known], interactions.n_items), nan=1.0)
+
+
+def grouped_medians(groups: NDArray[np.integer], values: NDArray[Any], n_groups: int) -> Floats:
+    """
+    Return (n_groups,) the median of the values of each group; nan where it has none.
+
+    >>> grouped_medians(np.array([2, 0, 2]), np.array([5, 1, 6]), 3)
+    array([1. , nan, 5.5])
+    """
+    medians = np.full(n_groups, np.nan)
+    order = np.lexsort((values, groups))
+    ends = np.searchsorted(groups[order], np.arange(n_groups + 1))
     there = np.flatnonzero(np.diff(ends))
-    first, last, sorted_amounts = ends[there], ends[there + 1] - 1, amounts[order]
-    quantities[there] = (sorted_amounts[(first + last) // 2] + sorted_amounts[(first + last + 1) // 2]) / 2
-    return quantities
+    first, last, ascending = ends[there], ends[there + 1] - 1, values[order]
+    medians[there] = (ascending[(first + last) // 2] + ascending[(first + last + 1) // 2]) / 2
+    return medians

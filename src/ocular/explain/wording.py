@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NO_PRICE = "No price estimate: too few other clients paid a known price for it."
 MAX_RANGES = 1000  # numbered clients or products that are looked through for ranges
 MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
+MIN_TREND = 1.5  # times the usual rate, or one part in so many, that is worth a sentence
+MIN_DECLINED, MIN_DECLINED_SHARE = 2, 0.2  # similar clients who refused a product from which on a text says so
 MAX_COUNTED = 3  # products of links with the number of their owners in a sentence
 
 MayName = Callable[[int], bool]  # whether a reader may learn the name of this client
@@ -68,15 +70,18 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
     confidence = f"{explanation.confidence:.2f}" if explanation.confidence >= 0.01 else f"{explanation.confidence:.1g}"
     assumption = _assumption(explanation, client, write)
     summary = explanation.summary(max_reasons)
+    if not explanation.reasons and not len(explanation.client_items):
+        return Rationale(f"{assumption}{_bestseller(explanation, product)}", [], _notes(explanation))
     if not summary.shown_reasons:
         known = f"{bought}, with a confidence of {confidence}"
         if not explanation.owned:
             known = f"{product} has a confidence of {confidence} for {client}"
-        why = "the co-clusters that hold both have no other purchase or no other buyer to show for it."
+        why = "its reasons have no other purchase or no other buyer to show for it."
         if not explanation.reasons:
             popular = explanation.base > 2 * explanation.background
             alone = "what popularity alone gives" if popular else "the background probability of any pair"
-            why = f"the model has no reason, because no co-cluster holds both; this is {alone}."
+            owned = "nothing else" if explanation.owned else "nothing"
+            why = f"the model has no reason, because {owned} that {client} owns leads to it; this is {alone}."
         return Rationale(f"{assumption}{known}: {why}", [], _notes(explanation))
     head = f"{product} is recommended to {client} with confidence {confidence}"
     if explanation.owned:
@@ -90,6 +95,13 @@ def _rationale(explanation: Explanation, max_reasons: int, show_clients: bool, w
             points.append(sentence(explanation, reason, lambda _: show_clients, write))
     points += _what_is_not_shown(explanation, summary, first)
     return Rationale(f"{assumption}{head} because:", points, _notes(explanation))
+
+
+def _bestseller(explanation: Explanation, product: str) -> str:
+    """Return what can be said to a client who owns nothing: how many others own the product."""
+    buyers, n_users = len(explanation.interactions.by_item[explanation.item]), explanation.interactions.n_users
+    share = f"{buyers:,} of {n_users:,} clients ({percent(buyers / n_users)}) {'owns' if buyers == 1 else 'own'}"
+    return f"No purchases yet; bestsellers come first: {share} {product}."
 
 
 def _assumption(explanation: Explanation, client: str, write: Write) -> str:
@@ -116,10 +128,16 @@ def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, writ
 
 
 def sentence(explanation: Explanation, reason: Reason, may_name: MayName, write: Write | None = None) -> str:
-    """Return the sentence on a reason of links or peers, with the names of those clients that the reader may learn."""
+    """Return the sentence on a reason of no pattern, with the names of those clients that the reader may learn."""
     write = write or _for_text
     if reason.kind == "links":
         return _links(explanation, reason, write(product_name(explanation.product)), write)
+    if reason.kind == "taste":
+        numbers = len(reason.owned_items), reason.n_purchases
+        return taste_sentence(write(client_name(explanation.client)), write(reason.adjective), *numbers)
+    if reason.kind == "appeal":
+        product = write(product_name(explanation.product))
+        return appeal_sentence(product, write(reason.adjective), reason.rate, reason.base_rate)
     return _peers(explanation, reason, may_name, write)
 
 
@@ -127,6 +145,11 @@ def brief(explanation: Explanation, reason: Reason) -> str:
     """Return a reason in one line for a table: no other client's name."""
     if reason.kind == "peers":
         return f"{_similar_owners(reason)} bought it"
+    if reason.kind == "taste":
+        return f"buys {reason.adjective} products: {len(reason.owned_items):,} of its {reason.n_purchases:,}"
+    if reason.kind == "appeal":
+        rates = f"{percent(reason.rate)} of {reason.adjective} clients", f"{percent(reason.base_rate)} of all"
+        return f"{rates[0]} bought it, against {rates[1]}"
     data, n_items = explanation.interactions, len(reason.owned_items)
     if reason.kind == "links":
         n_items = len(reason.named_items) + reason.n_unnamed
@@ -138,6 +161,26 @@ def brief(explanation: Explanation, reason: Reason) -> str:
         with_first = f" with {names[0]}" if n_items > 1 else ""
         return f"clients who own {owned} often buy it: {bought:,} of {owners:,}{with_first}"
     return f"has {owned}; {len(reason.similar_users):,} of {reason.group:,} such clients bought it"
+
+
+def taste_sentence(client: str, adjective: str, n_with: int, n_all: int) -> str:
+    """
+    Return the sentence on a client's taste for products with an attribute.
+
+    >>> taste_sentence("Acme", "Printing", 7, 20)
+    'Acme buys Printing products: 7 of its 20.'
+    """
+    return f"{client[:1].upper()}{client[1:]} buys {adjective} products: {n_with:,} of its {n_all:,}."
+
+
+def appeal_sentence(product: str, adjective: str, rate: float, base_rate: float) -> str:
+    """
+    Return the sentence on a product's appeal to clients with an attribute.
+
+    >>> appeal_sentence("Saw", "Airline", 0.14, 0.02)
+    '14% of Airline clients bought Saw, against 2% of all clients.'
+    """
+    return f"{percent(rate)} of {adjective} clients bought {product}, against {percent(base_rate)} of all clients."
 
 
 def _links(explanation: Explanation, reason: Reason, product: str, write: Write) -> str:
@@ -208,8 +251,30 @@ def _what_is_not_shown(explanation: Explanation, summary: ReasonSummary, client:
     return sentences
 
 
+def trend_note(trend: float) -> str | None:
+    """
+    Return a sentence on a product that sells much faster or slower than it used to; None where it does not.
+
+    >>> trend_note(2.13), trend_note(1.1)
+    ('It sells at 2.1 times its usual rate.', None)
+    """
+    return f"It sells at {trend:.2g} times its usual rate." if max(trend, 1 / trend) >= MIN_TREND else None
+
+
+def declined_note(n: int, group: int) -> str | None:
+    """
+    Return a sentence on similar clients who refused the product; None where they are few.
+
+    >>> declined_note(3, 5), declined_note(1, 5), declined_note(3, 200)
+    ('3 of 5 similar clients declined it.', None, None)
+    """
+    is_much = n >= MIN_DECLINED and n >= MIN_DECLINED_SHARE * group
+    return f"{n:,} of {group:,} similar clients declined it." if is_much else None
+
+
 def _notes(explanation: Explanation) -> list[str]:
-    notes = []
+    given = declined_note(*explanation.declined), trend_note(explanation.trend)
+    notes = [note for note in given if note is not None]
     if explanation.observed is not None:
         notes.append(explanation.observed.text())
     purchases = explanation.interactions.purchases

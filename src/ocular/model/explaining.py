@@ -55,12 +55,18 @@ class Explaining(Fitted):
             factors, bias = self._folded(rows)
             known = None if u is None else np.array([u])
             peers = sp.csr_array(self._new_peers(rows, known).T)
-            return Client(u, rows[0], factors, float(bias[0]), peers, is_supposed=True)
+            attributes = self._new_taste(rows), None if u is None else self._values_of_one(u)
+            return Client(u, rows[0], factors, float(bias[0]), peers, True, *attributes)
         if u is None:
             raise DataError("expected a user of the model, or user_items to explain by")
         owned, factors = self.interactions_.by_user[u], self.user_factors_[[u]]
         peers = sp.csr_array(self._evidence.peers_by_user[[u]].T)
-        return Client(u, owned, factors, float(self.user_bias_[u]), peers)
+        attributes = self.taste_[[u]], self._values_of_one(u)
+        return Client(u, owned, factors, float(self.user_bias_[u]), peers, False, *attributes)
+
+    def _values_of_one(self, user: int) -> NDArray[np.int32] | None:
+        values = self._values_of(np.array([user]))
+        return None if values is None else values[0]
 
     def coclusters(self, probability: float | None = None) -> CoClusters:
         """Return the co-clusters with the members that `members(probability)` finds, each with a label and numbers."""

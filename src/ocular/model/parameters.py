@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from ocular.data.attributes import SEPARATOR
 from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig
 from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
 from ocular.solver.links import SQUARES
 from ocular.solver.start.given import start_name
-from ocular.tuning import AUTO, METRICS, EvidenceRequest
+from ocular.tuning import AUTO, METRICS, VALIDATIONS, EvidenceRequest
 from ocular.validation import check_choice, check_number, check_whole
 
 
@@ -30,11 +31,22 @@ class Parameters:
         link_regularization: float | str | None = None,
         link_loss: str | None = None,
         peer_regularization: float | str | None = None,
+        trend: float | str | None = None,
+        trend_half_life: float | str | None = None,
         n_links: int = 500,
+        taste: float | str | None = None,
+        appeal: float | str | None = None,
+        attribute_regularization: float = 1000.0,
+        attribute_separator: str = SEPARATOR,
         metric: str = "balanced",
+        validation: str = "auto",
         relative: bool = False,
         bias: bool = False,
         background: float = 1e-4,
+        half_life: float | str | None = None,
+        weights: str | None = None,
+        refusal_weight: float = 10.0,
+        attribute_strength: float = 0.0,
         max_iter: int = 100,
         tol: float = 1e-4,
         beta: float = 0.5,
@@ -55,11 +67,22 @@ class Parameters:
         self.link_regularization = link_regularization
         self.link_loss = link_loss
         self.peer_regularization = peer_regularization
+        self.trend = trend
+        self.trend_half_life = trend_half_life
         self.n_links = n_links
+        self.taste = taste
+        self.appeal = appeal
+        self.attribute_regularization = attribute_regularization
+        self.attribute_separator = attribute_separator
         self.metric = metric
+        self.validation = validation
         self.relative = relative
         self.bias = bias
         self.background = background
+        self.half_life = half_life
+        self.weights = weights
+        self.refusal_weight = refusal_weight
+        self.attribute_strength = attribute_strength
         self.max_iter = max_iter
         self.tol = tol
         self.beta = beta
@@ -89,6 +112,10 @@ class Parameters:
             relative=self.relative,
             bias=self.bias,
             background=self.background,
+            half_life=cast("float | None", self.half_life),
+            weights=self.weights,
+            refusal_weight=self.refusal_weight,
+            attribute_strength=self.attribute_strength,
             max_iter=self.max_iter,
             tol=self.tol,
             beta=self.beta,
@@ -102,6 +129,7 @@ class Parameters:
     def evidence_request(self) -> EvidenceRequest:
         """Return the parameters of links and peers as given; raise ConfigError where one makes no sense."""
         check_choice(self.metric, "metric", METRICS)
+        check_choice(self.validation, "validation", VALIDATIONS)
         if self.link_loss == SQUARES and self.relative:
             loss = Parameter("link_loss", "squares")
             raise ConfigError("expected ", loss, " without ", Parameter("relative"), ", got both; leave one out")

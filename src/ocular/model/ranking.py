@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.interactions import Adjacency, Interactions, merged
 from ocular.data.matrices import rows_for_ids
 from ocular.errors import DataError
 from ocular.evidence import Evidence
@@ -42,9 +42,9 @@ class Ranking(Fitted):
         `user_items` holds what the users have, by default what was fitted: a row for each id of `userid`, as in
         implicit; a matrix with another number of rows must have one for every fitted user. `recalculate_user` folds
         those rows in instead of using the fitted memberships. `items` restricts the choice, `filter_items` leaves some
-        out; so does `excluded_items_`. Users are scored one after the other: nothing of the size users × items is
-        built. Where fewer than N items are left, ids are −1 and probabilities nan.
-        Items of equal probability (all, for a user without purchases) come by popularity.
+        out; so do `excluded_items_` and `refusals_`. Users are scored one after the other: nothing of the size users ×
+        items is built. Where fewer than N items are left, ids are −1 and probabilities nan. Items of equal probability
+        (all, for a user without purchases) come by popularity.
         """
         check_is_fitted(self)
         N = check_n(N)
@@ -56,9 +56,11 @@ class Ranking(Fitted):
         if recalculate_user:
             users, bias = self._new_rows(has, ids)
         else:
-            factors, bias = self.user_factors_[ids], self.user_bias_[ids]
-            users = self._evidence.user_rows(factors, has, self._evidence.peers_by_user[ids])
-        owned = has if filter_already_liked_items else None
+            factors, bias, evidence = self.user_factors_[ids], self.user_bias_[ids], self._evidence
+            attributes = self.taste_[ids], self._values_of(ids)
+            users = evidence.user_rows(factors, has, evidence.peers_by_user[ids], *attributes)
+        refused = None if self.interactions_.refusals is None else self.interactions_.refusals.take(ids)
+        owned = merged(has if filter_already_liked_items else None, refused)
         allowed = allowed_mask(items, filter_items, self.interactions_.n_items, "item")
         if self.excluded_items_.any():
             allowed = ~self.excluded_items_ if allowed is None else allowed & ~self.excluded_items_
@@ -77,9 +79,10 @@ class Ranking(Fitted):
         """
         Return the N users most likely to want an item (1-D) or each of many items (2-D): (ids, probabilities).
 
-        Best first, without those who have the item unless `filter_already_liked_items` is False. `users` restricts the
-        choice, `filter_users` leaves some out. Users of equal probability come by their number of purchases. Where
-        fewer than N users are left, ids are −1 and probabilities nan. An item in `excluded_items_` raises DataError.
+        Best first, without those who refused the item and those who have it, unless `filter_already_liked_items` is
+        False. `users` restricts the choice, `filter_users` leaves some out. Users of equal probability come by their
+        number of purchases. Where fewer than N users are left, ids are −1 and probabilities nan. An item in
+        `excluded_items_` raises DataError.
         """
         check_is_fitted(self)
         N = check_n(N)
@@ -88,7 +91,8 @@ class Ranking(Fitted):
         if len(excluded):
             name = self.interactions_.item_name(int(excluded[0]))
             raise DataError(f"expected a product that may be recommended, got {name!r}, which the fit excluded")
-        owned = self.interactions_.by_item.take(ids) if filter_already_liked_items else None
+        buyers = self.interactions_.by_item.take(ids)
+        owned = merged(buyers if filter_already_liked_items else None, buyers.refused)
         allowed = allowed_mask(users, filter_users, self.interactions_.n_users, "user")
         rows = self._evidence.item_rows[ids]
         best, affinity = self._user_scorer.top(rows, owned, N, allowed, self._ranking_device)
@@ -203,13 +207,13 @@ class Ranking(Fitted):
     def _new_rows(self, rows: Adjacency, users: NDArray[np.int64]) -> tuple[sp.csr_array, NDArray[np.float32]]:
         """Return the evidence and the biases of users from what they own instead of what was fitted."""
         factors, bias = self._folded(rows)
-        return self._evidence.user_rows(factors, rows, self._new_peers(rows, users)), bias
+        attributes = self._new_taste(rows), self._values_of(users)
+        return self._evidence.user_rows(factors, rows, self._new_peers(rows, users), *attributes), bias
 
     @property
     def _ranking_device(self) -> str:
-        """Links and peers have thousands of columns, which the CPU's sparse ranking is made for."""
-        config = self.evidence_config_
-        return "cpu" if config.links or config.peers else find_device(self.device)
+        """Links, peers and attributes have thousands of columns, which the CPU's sparse ranking is made for."""
+        return "cpu" if self.evidence_config_.total_weight > 1 else find_device(self.device)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -226,7 +230,5 @@ class Ranking(Fitted):
     @property
     def _column_ranks(self) -> NDArray[np.int64] | None:
         """Where the columns of the evidence stand in the order of names."""
-        config, (n_users, n_items) = self.evidence_config_, self.interactions_.shape
-        return self._ordering.column_ranks(
-            self.item_factors_.shape[1], n_items if config.links else 0, n_users if config.peers else 0
-        )
+        K, links, peers, taste, appeal = self._evidence.sizes
+        return self._ordering.column_ranks(K, links, peers, taste + appeal)

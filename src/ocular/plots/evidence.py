@@ -7,7 +7,7 @@ from typing import Any
 
 from ocular.errors import ConfigError
 from ocular.explain.names import client_name, product_name
-from ocular.explain.reasons import LINKS, PATTERN, PEERS, Explanation, Reason
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Explanation, Reason
 from ocular.model import OCuLaR
 from ocular.plots.drawing import (
     Theme,
@@ -28,7 +28,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 Lists = list[list[int]]  # ids, a list for each reason
-KINDS = {PATTERN: "pattern", LINKS: "products bought together", PEERS: "similar clients"}  # in a legend
+KINDS = {  # in a legend
+    PATTERN: "pattern",
+    LINKS: "products bought together",
+    PEERS: "similar clients",
+    TASTE: "taste",
+    APPEAL: "clients with the same attribute",
+}
 
 
 def plot_evidence(
@@ -46,8 +52,8 @@ def plot_evidence(
 
     Each reason has the client's purchases that it rests on as columns: those in a pattern, those that links name, those
     in common with peers. Its rows are the similar clients who bought the product (in the pattern, owners of the first
-    linked product, peers) and then, for every two of these, one of the group who did not. `show_clients=False` names no
-    other client.
+    linked product, peers, the same attribute) and then, for every two of these, one of the group who did not. Taste has
+    no rows and appeal no columns. `show_clients=False` names no other client.
     """
     explanation = _explanation(source, user, item)
     colors, data = theme_named(theme), explanation.interactions
@@ -146,15 +152,18 @@ def _draw_brackets(
         last_column, last_row = sum(columns[: number + 1]), sum(rows[: number + 1])
         color, wide = colors.palette[number], columns[number]
         left, top = last_column - wide, last_row - rows[number]
-        axes.plot([left - 0.44, last_column - 0.56], [bottom] * 2, color=color, **bar)
-        axes.plot([right] * 2, [top - 0.44, last_row - 0.56], color=color, **bar)
-        separator = "\n" if _is_narrow(wide, len(reasons)) else " · "
-        header = f"{'reason ' * (wide > 1)}{number + 1}{separator}{share:.0%}"
-        axes.text((left + last_column - 1) / 2, bottom + 0.2, header, ha="center", va="top", **text)
-        bought = f"reason {number + 1}: {len(reason.buyers):,} of {reason.group:,} bought it"
-        axes.text(right + 0.25, (top + last_row - 1) / 2, bought, va="center", **text)
+        if wide:
+            axes.plot([left - 0.44, last_column - 0.56], [bottom] * 2, color=color, **bar)
+            separator = "\n" if _is_narrow(wide, len(reasons)) else " · "
+            header = f"{'reason ' * (wide > 1)}{number + 1}{separator}{share:.0%}"
+            axes.text((left + last_column - 1) / 2, bottom + 0.2, header, ha="center", va="top", **text)
+        if rows[number]:
+            axes.plot([right] * 2, [top - 0.44, last_row - 0.56], color=color, **bar)
+            bought = f"reason {number + 1}: {len(reason.buyers):,} of {reason.group:,} bought it"
+            bought += "" if wide else f" · {share:.0%}"
+            axes.text(right + 0.25, (top + last_row - 1) / 2, bought, va="center", **text)
 
 
 def _is_narrow(n_columns: int, n_reasons: int) -> bool:
     """Return whether the header of a reason needs two lines, so that it does not run into the next one."""
-    return n_columns <= (2 if n_reasons == 1 else 4)
+    return 0 < n_columns <= (2 if n_reasons == 1 else 4)

@@ -38,7 +38,11 @@ class RowPool:
                 kernel(*arguments, first, last)
 
         helpers = [self._helpers.submit(work) for _ in range(self.n_threads - 1)] if self._helpers is not None else []
-        work()
+        try:
+            work()
+        finally:
+            for _ in todo:  # after Ctrl-C the others end with the chunk that they are at
+                pass
         for helper in helpers:
             helper.result()
 

@@ -16,21 +16,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from ocular.artifact import SavedInteractions
 from ocular.data.interactions import Interactions
-from ocular.data.ordering import taken_twice
 from ocular.errors import ConfigError, DataError, Parameter
 from ocular.evidence import EvidenceConfig
 from ocular.model import OCuLaR
+from ocular.model.fitting import FittedEvidence, fit_evidence, with_weights
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import Factors, FitConfig, State
+from ocular.solver.config import Factors, FitConfig, State, row_extras
 from ocular.solver.cpu import step_rows, step_sparse_rows
+from ocular.solver.devices import check_no_attributes
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
@@ -65,6 +67,9 @@ def fit(
     `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two per core by
     default.
     """
+    check_on_spark(model)
+    if isinstance(data, Interactions):
+        data = with_weights(data, model.config())
     interactions = SparkInteractions.of(data, spark, columns, n_blocks)
     return fit_interactions(interactions, model, spark, checkpoint=checkpoint, callback=callback)
 
@@ -83,6 +88,7 @@ def fit_interactions(
         n_users, n_items = interactions.shape
         raise DataError(f"expected at least one positive, got none in {n_users} × {n_items}")
     config, evidence = model.config(), model.evidence_request().settled(EvidenceConfig())
+    check_weights(interactions, config)
     if isinstance(model.random_state, np.random.RandomState):
         config = replace(config, seed=int(model.random_state.randint(2**31)))
     ordering = interactions.ordering
@@ -102,21 +108,29 @@ def fit_interactions(
                 callback=report,
                 checkpoint=checkpoint,
             )
-        links = fit_product_links(interactions, evidence, config, spark.sparkContext)
-        peers = fit_peers(interactions, evidence, config, spark.sparkContext)
+        context = spark.sparkContext
+        fitted = fit_evidence(
+            evidence,
+            {
+                "links": lambda e: fit_product_links(interactions, e, config, context),
+                "peers": lambda e: fit_peers(interactions, e, config, context),
+                "taste": lambda _: sp.csr_array((interactions.shape[0], 0), dtype=np.float32),
+                "appeal": lambda _: sp.csr_array((0, interactions.shape[1]), dtype=np.float32),
+            },
+        )
     finally:
         interactions.release()
     result = replace(result, state=result.state.restored(ordering))
-    fitted = SparkModel(**model.get_params()).learn(interactions, result, config)
-    fitted.evidence_config_ = evidence
-    fitted.links_, fitted.peers_ = taken_twice(links, ordering.item_ranks), taken_twice(peers, ordering.user_ranks)
-    return fitted
+    return SparkModel(**model.get_params()).learn(interactions, result, config, fitted.restored(ordering))
 
 
 def check_on_spark(model: OCuLaR) -> None:
     """Refuse parameters that only a fit on one machine takes."""
     if model.device != "cpu":
         raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
+    if model.trend not in (None, 0):  # rankings would need the dates of all purchases
+        raise ConfigError("expected no ", Parameter("trend"), f" on Spark, got {model.trend}; leave it out")
+    check_no_attributes(model.config(), "Spark")
     for name, value in model.get_params().items():
         if name != "init" and isinstance(value, str) and value == "auto":
             raise ConfigError(
@@ -124,6 +138,17 @@ def check_on_spark(model: OCuLaR) -> None:
                 Parameter(name),
                 " on Spark, got 'auto', which only a fit on one machine chooses; give a value",
             )
+    for name in ("taste", "appeal"):
+        if getattr(model, name):
+            raise ConfigError("expected no ", Parameter(name), " on Spark, which reads no attributes; leave it out")
+
+
+def check_weights(interactions: SparkInteractions, config: FitConfig) -> None:
+    """Refuse weights where the executors have read the purchases: ages and medians need all of them in one place."""
+    asked = next((name for name in ("half_life", "weights") if getattr(config, name) is not None), None)
+    if interactions.local is None and asked is not None:
+        given = Parameter(asked), " for purchases that executors read, got one; pass Interactions, or leave it out"
+        raise ConfigError("expected no ", *given)
 
 
 class SparkModel(OCuLaR):
@@ -131,11 +156,13 @@ class SparkModel(OCuLaR):
 
     spark_interactions: SparkInteractions
 
-    def learn(self, interactions: SparkInteractions, result: FitResult, config: FitConfig) -> SparkModel:
+    def learn(
+        self, interactions: SparkInteractions, result: FitResult, config: FitConfig, evidence: FittedEvidence
+    ) -> SparkModel:
         """Take over the outcome of a fit on Spark."""
         self.spark_interactions = interactions
         self.min_value_, self.n_features_in_ = self.min_value, interactions.shape[1]
-        self._finish(result, config)
+        self._finish(result, config, evidence)
         return self
 
     @cached_property
@@ -249,6 +276,9 @@ class SparkBackend(BaseBackend):
         self.half_sweeps.append(HalfSweep(side, ended - begun, broadcast - begun, ran - broadcast, kernel, ended - ran))
         return factors, steps, values
 
+    def _positive_weights(self) -> NDArray[np.float64]:
+        return self._users.weight_sums
+
     def _inverse_probabilities(self) -> NDArray[np.float64]:
         background = self._config.background + self._state.bias
         done = self._users.run(inverse_block, self._side("user"), self._side("item"), background)
@@ -294,7 +324,8 @@ def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, backgro
     inverse = np.empty(len(positives))
     pool.run(
         kernels.sum_inverse_probabilities, positives, users.table[here], items.table, positives.indptr,
-        positives.indices, users.weights[here], items.weights, np.float32(background), inverse,
+        positives.indices, row_extras(positives, 1.0)[0], users.weights[here], items.weights,
+        np.float32(background), inverse,
     )  # fmt: skip
     return inverse
 

@@ -22,11 +22,17 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
-from ocular.explain.reasons import LINKS, PATTERN, PEERS, Reason
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
 
-KIND_LABELS = {PATTERN: "Pattern", LINKS: "Products bought together", PEERS: "Similar clients"}
+KIND_LABELS = {
+    PATTERN: "Pattern",
+    LINKS: "Products bought together",
+    PEERS: "Similar clients",
+    TASTE: "Taste",
+    APPEAL: "Clients like this one",
+}
 
 _log = logging.getLogger("ocular.web")
 

@@ -10,6 +10,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ocular.due import in_days
 from ocular.explain.price import money
 from ocular.version import __version__
 
@@ -50,6 +51,7 @@ def percents(shares: Iterable[float]) -> list[str]:
 _pages.filters["percent"] = percent
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
+_pages.filters["days"] = in_days
 _pages.globals["version"] = __version__
 
 

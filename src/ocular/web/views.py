@@ -63,7 +63,7 @@ class PeerView:
 class ReasonView:
     """A reason for a recommendation, with its evidence."""
 
-    kind: str  # "pattern", "links" or "peers"
+    kind: str  # "pattern", "links", "peers", "taste" or "appeal"
     kind_label: str  # the kind as people read it
     pattern: int | None  # None for the other kinds
     label: str  # of the pattern, or of the kind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
@@ -12,6 +14,7 @@ from ocular.advisor import Recommendation
 from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, LeaderProgram
+from ocular.web.due import view_due
 from ocular.web.errors import NotFoundError
 from ocular.web.feedback import NewFeedback
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
@@ -57,10 +60,33 @@ class RecommendationAnswer(BaseModel):
     shown_share: float = Field(description="Share of the affinity that the reasons' sentences show.")
     hidden_share: float = Field(description="Share of the affinity that is not shown: theirs and unnamed products'.")
     rest_share: float = Field(description="Share of the affinity that comes from popularity.")
-    kind: str | None = Field(description='Kind of the strongest reason: "pattern", "links" or "peers"; null for none.')
+    kind: str | None = Field(description='Strongest reason: "pattern", "links", "peers", "taste", "appeal" or null.')
     pattern: int | None = Field(description="Number of the pattern of the strongest reason; null for another kind.")
     status: Status | None = Field(description="The latest status; null if nobody has given feedback.")
     seal: str = Field(description="To be given back with feedback, which then counts for this very recommendation.")
+
+
+class DueEntry(BaseModel):
+    """A product that a client buys regularly and that is due again."""
+
+    product: str = Field(description="Name of the product, exactly as in the purchases.")
+    product_name: str = Field(description="Name of the product for people to read.")
+    last_purchase: date
+    interval: float = Field(description="Median number of days from one purchase of the client to the next.")
+    days_since: int = Field(description="Days since the last purchase.")
+    overdue: float = Field(description="Days since it was due; negative where it will be due soon.")
+    purchases: int = Field(description="Purchases of the client, on different days.")
+    clients: int = Field(description="Number of clients that buy it regularly.")
+    usual_quantity: float | None = Field(description="Median of the client's own orders.")
+    usual_price: float | None = Field(description="Median of what the client paid for a unit.")
+    state: str = Field(description='How late it is in words: "3 days overdue", "due now", "due in 3 days".')
+    sentence: str = Field(description="All of it in words.")
+
+
+class DueAnswer(BaseModel):
+    as_of: date | None = Field(description="Day of the newest purchase; null for a model without dates.")
+    currency: str = Field(description='Of all amounts; "" where it is not known.')
+    products: list[DueEntry] = Field(description="Most often bought first.")
 
 
 class ClientEntry(BaseModel):
@@ -174,6 +200,21 @@ def recommendations(
     with services.computing:
         best = served.advisor.recommend(client, n)
         return [_answer(key, served, recommendation, readable, latest) for recommendation in best]
+
+
+@router.get("/due", responses=REFUSALS)
+def due(
+    services: CurrentServices,
+    served: CurrentModel,
+    visitor: AnyProgram,
+    client: Client,
+    n: Annotated[int, Query(ge=1, le=100, description="How many at most.")] = 10,
+) -> DueAnswer:
+    """Return what a client buys regularly and is due to buy again, by the dates of the purchases alone."""
+    services.visibility.find_client(served, visitor, client)
+    services.view_log.write(visitor.user.name, "client read", client, visitor.address)
+    with services.computing:
+        return DueAnswer(currency=served.interactions.currency, **asdict(view_due(served, client, n)))
 
 
 @router.get("/explanation", responses=REFUSALS)

@@ -14,6 +14,7 @@ from ocular.feedback import CLOSED, Status
 from ocular.web import feedback
 from ocular.web.auth import Visitor
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
+from ocular.web.due import view_due
 from ocular.web.feedback_seal import seal_recommendation
 from ocular.web.opportunities import DEPTH, Order
 from ocular.web.registry import ServedModel
@@ -24,7 +25,7 @@ from ocular.web.views import view_recommendation
 from ocular.web.visibility import overseen_sellers
 
 router = APIRouter()
-PAGE_LENGTH, MAX_CALLS = 50, 500
+PAGE_LENGTH, MAX_CALLS, MAX_DUE = 50, 500, 10
 UNASSIGNED = "-"  # in place of a seller's name, which never begins so
 
 
@@ -136,7 +137,7 @@ def show_client(
             "visitor": visitor, "currency": interactions.currency, "client": name,
             "client_name": served.client_name(name), "latest": latest, "statuses": list(Status),
             "closed": [(row, served.product_name(row.product)) for row in closed], "unfolded": decided in without,
-            "recommendations": recommendations,
+            "recommendations": recommendations, "due": view_due(served, name, MAX_DUE),
             "bought": [product_name(interactions.item_name(item)) for item in interactions.by_user[user].tolist()],
             "attributes": {name: values[user] for name, values in interactions.user_attributes.items()},
         }  # fmt: skip
