@@ -14,7 +14,7 @@ from ocular.errors import ConfigError
 from ocular.evaluation.metrics import measure
 from ocular.evidence import EvidenceConfig
 from ocular.synthetic import b2b, planted
-from ocular.tuning import AUTO, REGULARIZATIONS, EvidenceRequest, usual_coclusters
+from ocular.tuning import AUTO, QUICK, EvidenceRequest, usual_coclusters, usual_regularization
 from ocular.weight_scan import WeightScan
 
 DEFAULTS: dict[str, Any] = {
@@ -112,7 +112,11 @@ def test_the_order_of_rows_and_columns_changes_no_choice(market: Interactions) -
 def test_regularization_and_coclusters_from_the_data(market: Interactions) -> None:
     model = OCuLaR("auto", "auto", random_state=0).fit(market)
     assert model.config_.n_coclusters == usual_coclusters(market.shape) == 18
-    assert model.config_.regularization in REGULARIZATIONS
+    usual = usual_regularization(model.interactions_.nnz, model.config_.n_coclusters)
+    assert model.config_.regularization / usual == pytest.approx(
+        min(QUICK.regularization_factors, key=lambda factor: abs(factor - model.config_.regularization / usual)),
+        rel=0.15,
+    )
     split = random_split(market, 0.1)
     chosen, *ends = (OCuLaR(18, strength, random_state=0).choose(split).value for strength in ("auto", 1.0, 300.0))
     assert chosen >= max(ends)

@@ -137,12 +137,8 @@ class Choosing(Parameters):
         """Return which parameters a choice was asked for, and given which others, as plain values."""
         request = self.evidence_request()
         wanted = asdict(request) | {"regularization": self.regularization}
-        given = asdict(request.settled(EvidenceConfig()))
-        return {
-            "auto": [name for name, value in wanted.items() if value == AUTO],
-            "metric": self.metric,
-            "validation": self.validation,
-        } | given
+        given = asdict(request.settled(EvidenceConfig())) | {"metric": self.metric, "validation": self.validation}
+        return {"auto": [name for name, value in wanted.items() if value == AUTO]} | given
 
     def _take_over(self, start: Fitted, config: FitConfig) -> FitConfig:
         """Return the configuration with the λ of `start` where it is "auto"."""
