@@ -26,7 +26,7 @@ from ocular.evidence import EvidenceConfig, fit_product_links
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
 from ocular.validation import check_choice, check_whole
-from ocular.weight_scan import MAX_PAIRS, Part, Trends, WeightScan
+from ocular.weight_scan import LARGE, Part, Sample, Trends, WeightScan
 
 AUTO = "auto"
 # balanced is the geometric mean of recall and MAP, with MAP twice: a tenth held out exaggerates differences in recall
@@ -46,7 +46,8 @@ TRENDS, HALF_LIVES = (0.0, 0.3, 0.5, 0.7, 1.0, 1.3), (7.0, 15.0, 30.0, 60.0, 120
 POPULARITIES = (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 USUAL_PENALTY, USUAL_PEER_PENALTY = 100.0, 1000.0
-MIN_GAIN = 0.003  # of the metric, for which peers or popularity are worth having
+MIN_GAIN = 0.003  # of the metric, for which popularity is worth having
+MIN_PEERS_GAIN = 0.01  # for which peers are: they may take as long as the rest of a fit
 MIN_PATTERNS_GAIN = 0.05  # of that of patterns alone, for which another λ is taken: neighbours differ by chance
 MAX_ROUNDS = 5  # of climbing each weight in turn
 PATIENCE = 2  # steps of a weight without a gain, after which others are no longer tried: the metric is not smooth
@@ -68,7 +69,7 @@ FitPatterns = Callable[[Interactions, FitConfig], Factors]
 class Effort(NamedTuple):
     """What a choice may cost. From the usual value on, each list is climbed upwards or else downwards."""
 
-    max_pairs: int  # held-out pairs of the sample that weights are measured on
+    sample: Sample  # that weights are measured on
     max_candidates: int  # of links and peers, in fits that only compare
     tol: float  # of patterns, in fits that only compare
     regularization_factors: tuple[float, ...]  # λ, as multiples of the usual one
@@ -76,8 +77,8 @@ class Effort(NamedTuple):
     peer_penalties: tuple[float, ...]
 
 
-QUICK = Effort(10_000, 200, 3e-3, (0.1, 1.0, 10.0), (30.0, 100.0, 1000.0), (1000.0,))
-THOROUGH = Effort(MAX_PAIRS, 10_000, 1e-3, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), PENALTIES, PENALTIES)
+QUICK = Effort(Sample(1500, 8000), 200, 3e-3, (0.1, 1.0, 10.0), (30.0, 100.0, 1000.0), (1000.0,))
+THOROUGH = Effort(LARGE, 10_000, 1e-3, (0.03, 0.1, 0.3, 1.0, 3.0, 10.0), PENALTIES, PENALTIES)
 
 
 @dataclass(frozen=True)
@@ -233,11 +234,11 @@ class _Climber:
         self.min_gain = CHANCE / math.sqrt(max(n, 1)) if n < FEW_PAIRS else 0.0
         self.places = dict.fromkeys(("links", "peers"), WEIGHTS.index(1.0))  # in WEIGHTS
 
-    def climb_weights(self) -> float:
+    def climb_weights(self, max_rounds: int = MAX_ROUNDS) -> float:
         """Climb the weights and popularity in turn until none gets better; return the metric."""
         self._place_weights()
         value = self._value()
-        for _ in range(MAX_ROUNDS):
+        for _ in range(max_rounds):
             open_parts = self._open_parts()
             for parts in (*((part,) for part in open_parts), *([open_parts] if len(open_parts) > 1 else [])):
                 self._climb_places(parts)
@@ -270,7 +271,7 @@ class _Climber:
             self.evidence = replace(chosen, peers=0.0)
             without = self.climb_weights()
             self.scan.peers = peers
-            if value * (1 - MIN_GAIN) > without:
+            if value * (1 - MIN_PEERS_GAIN) > without:
                 self.evidence = chosen
         if self.request.popularity == AUTO and self._value() * (1 - MIN_GAIN) <= self._value_with(popularity=0.0):
             self.evidence = replace(self.evidence, popularity=0.0)
@@ -326,7 +327,7 @@ class _Chooser(_Climber):
     ) -> None:
         self.train, self.config, self.fit_patterns, self.effort = split.train, config, fit_patterns, effort
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        super().__init__(WeightScan(split, metric, self.M, config.threads, effort.max_pairs, trends), request)
+        super().__init__(WeightScan(split, metric, self.M, config.threads, effort.sample, trends), request)
         self.n_fits = 0
 
     def run(self, regularizations: Sequence[float]) -> Choice:
@@ -389,12 +390,14 @@ class _Chooser(_Climber):
         def measure(penalty: float) -> float:
             if penalty != usual:
                 fit(penalty)
-                self.climb_weights()
+                self.climb_weights(max_rounds=1)
                 states[penalty] = self._state(part)
             return self._value()
 
         _, best = climb(penalties, penalties.index(usual), measure, self.min_gain)
         self._restore(part, states[best])
+        if best != usual:
+            self.climb_weights()
 
     def _state(self, part: str) -> tuple[EvidenceConfig, dict[str, int], Part]:
         return self.evidence, dict(self.places), getattr(self.scan, part)

@@ -24,7 +24,6 @@ from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
 
 VANISHED, MAX_WEIGHT = 1e-9, 1e5  # a mean score of patterns that are no measure any more; of links and peers
-MAX_PAIRS = 50_000  # held-out pairs of the sample
 LISTED_PER_PLACE, MIN_LISTED = 4, 40  # products that a shortlist takes of each part: so many for each recommendation
 PARTS = ("patterns", "links", "peers")
 LISTED_HALF_LIFE = 15.0  # days of the trend by which shortlists take products too
@@ -40,27 +39,26 @@ def combined(metric: str, recall: float, precision: float) -> float:
     return {"recall": recall, "map": precision, "balanced": math.cbrt(recall * precision**2)}[metric]
 
 
+class Sample(NamedTuple):
+    """How many clients are taken at random: so many, with at least so many held-out pairs, or all."""
+
+    n_clients: int
+    n_pairs: int
+
+
+LARGE = Sample(5000, 50_000)
+
+
 class Part(NamedTuple):
     """What one part scores by: a client's score of a product is the product of two sparse rows."""
 
-    rows: sp.csr_array  # (clients, features)
-    members: sp.csc_array  # (products by falling popularity, features)
+    arrays: tuple[NDArray[Any], ...]  # CSR of (clients, features) and of (features, products by falling popularity)
     mean: float  # of all scores
 
     def scaled(self, scales: NDArray[np.float64]) -> Part:
         """Return the part with every product's scores multiplied by its scale."""
-        members = self.members.copy()
-        members.data *= scales[members.indices].astype(np.float32)
-        return self._replace(members=members)
-
-    @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """The rows and the members as the arrays of their sparse formats."""
-        return tuple(
-            array
-            for m in (self.rows, self.members)
-            for array in (m.indptr.astype(np.int64), m.indices.astype(np.uint32), m.data)
-        )
+        *others, products, strengths = self.arrays
+        return self._replace(arrays=(*others, products, strengths * scales[products].astype(np.float32)))
 
 
 class Shortlists(NamedTuple):
@@ -81,21 +79,17 @@ class WeightScan:
         metric: str,
         M: int,
         n_threads: int,
-        max_pairs: int = MAX_PAIRS,
+        sample: Sample = LARGE,
         trends: Trends | None = None,
     ) -> None:
-        """
-        Take a random sample of the clients, who have about `max_pairs` held-out purchases, or all of them.
-
-        `trends` returns those of the products by half-life, where purchases have dates.
-        """
+        """Take `trends`, which returns those of the products by half-life, where purchases have dates."""
         train, test = split
         self.metric, self.M, self.n_weightings = metric, M, 0
         self._train, self._n_threads = train, n_threads
         users = np.flatnonzero((test.by_user.degrees > 0) & (train.by_user.degrees > 0))
         users = np.random.default_rng(0).permutation(users)
         n_pairs = np.cumsum(test.by_user.degrees[users])
-        self.users = np.sort(users[: 1 + np.searchsorted(n_pairs, max_pairs)])
+        self.users = np.sort(users[: max(sample.n_clients, 1 + np.searchsorted(n_pairs, sample.n_pairs))])
         self._owned, self._held_out = train.by_user.take(self.users), test.by_user.take(self.users)
         degrees = train.by_item.degrees
         self._order = np.lexsort((np.arange(len(degrees)), -degrees))  # of equal scores the more popular item is first
@@ -105,7 +99,7 @@ class WeightScan:
         self._base = np.zeros(train.n_items, dtype=np.float32)
         self.has_trends, self._find_trends = trends is not None, trends
         self._trends: dict[float, NDArray[np.float64]] = {}
-        self.nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((train.n_items, 1)))
+        self.nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((1, train.n_items)))
         self.patterns = self.links = self.peers = self.nothing
         self.relist()
 
@@ -120,11 +114,11 @@ class WeightScan:
         """Score by these memberships, and by the biases of the items, which are not weighted."""
         if item_bias is not None:
             self._base = item_bias[self._order].astype(np.float32)
-        self.patterns = self._part(users[self.users], items)
+        self.patterns = self._part(users[self.users], items.T)
 
     def use_links(self, links: sp.csr_array) -> None:
         """Score by these links."""
-        self.links = self._part(self._owned.matrix(self._train.n_items), links.T)
+        self.links = self._part(self._owned.matrix(self._train.n_items), links)
 
     def use_peers(self, evidence: EvidenceConfig, config: FitConfig) -> None:
         """Score by the peers of the sample, which are fitted for it alone."""
@@ -132,7 +126,7 @@ class WeightScan:
 
     def take_peers(self, peers: sp.csr_array) -> None:
         """Score by these peers of the sample, (n_users, clients of the sample)."""
-        self.peers = self._part(peers.T, self._train.by_item.matrix(self._train.n_users))
+        self.peers = self._part(peers.T, self._train.by_user.matrix(self._train.n_items))
 
     def relist(self) -> None:
         """Make new shortlists by the parts of the next weighting; until then other parts score the same products."""
@@ -193,11 +187,15 @@ class WeightScan:
             self._trends[half_life] = self._find_trends(half_life)[self._order]
         return self._trends[half_life]
 
-    def _part(self, rows: Any, items: Any) -> Part:
-        """Return what scores rows @ items.T."""
-        rows, members = sp.csr_array(rows, dtype=np.float32), sp.csr_array(items, dtype=np.float32)[self._order].tocsc()
-        total = float(rows.sum(axis=0, dtype=np.float64) @ members.sum(axis=0, dtype=np.float64))
-        return Part(rows, members, total / max(rows.shape[0] * members.shape[0], 1))
+    def _part(self, rows: Any, features: Any) -> Part:
+        """Return what scores rows @ features."""
+        rows, features = (sp.csr_array(matrix, dtype=np.float32) for matrix in (rows, features))
+        total = float(rows.sum(axis=0, dtype=np.float64) @ features.sum(axis=1, dtype=np.float64))
+        arrays = (
+            rows.indptr.astype(np.int64), rows.indices.astype(np.uint32), rows.data,
+            features.indptr.astype(np.int64), self._place[features.indices].astype(np.uint32), features.data,
+        )  # fmt: skip
+        return Part(arrays, total / max(rows.shape[0] * features.shape[1], 1))
 
     def _shortlists(self) -> Shortlists:
         """Return the shortlists, with the scores of all parts as they are now in `_scores`."""
