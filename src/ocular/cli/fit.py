@@ -52,6 +52,7 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--peer-regularization", type=number_or_auto, metavar="μ", help="Penalty of peers.")
 @parameter_option("--link-loss", help="Loss of links: likelihood, squares (often better by date) or auto.")
 @parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
+@parameter_option("--validation", help="Tenth of the purchases that auto goes by: random, or the latest (time).")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
 @parameter_option("--half-life", metavar="TIME", help="Recent purchases weigh more: 180d, 26w, 1y. Needs --time.")
