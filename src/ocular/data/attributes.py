@@ -26,7 +26,7 @@ from ocular.errors import Parameter, UnknownNameError
 
 SEPARATOR = "|"  # of several values in one text
 MIN_ROWS = 2  # that share a value or a pair of values
-MIN_USES = 2.0  # rows per value, on average, below which an attribute is a name and not a description
+MAX_VALUES, MIN_USES = 50, 2.0  # of an attribute with more values, each is shared by so many rows on average
 MAX_NUMBERS = 20  # distinct numbers that are values of their own; more become ranges
 N_RANGES = 10
 MAX_PAIRED = 60  # values of an attribute up to which their pairs with others are features
@@ -163,7 +163,7 @@ def _is_useful(name: str, uses: Counter[str], n_rows: int, side: str) -> bool:
     if n_values == 0 or (n_values == 1 and n_uses == n_rows):
         _log.info("%s attribute %r is %s: left out", side, name, "the same for all" if n_values else "empty")
         return False
-    if n_values > 1 and n_uses < MIN_USES * n_values:
+    if n_values > MAX_VALUES and n_uses < MIN_USES * n_values:  # a name, not a description
         _log.warning(
             "%s attribute %r has %s values for %s %ss, most of them once: left out; drop it, or group its values",
             side, name, f"{n_values:,}", f"{n_rows:,}", side,
