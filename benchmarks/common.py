@@ -7,15 +7,16 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from ocular.data.datasets import citeulike, movielens
 from ocular.data.interactions import Interactions
 
 RESULTS = Path(__file__).parent / "results"
+Name = TypeVar("Name")
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -47,6 +48,24 @@ def seconds(run: Callable[[], Any]) -> float:
     return time.perf_counter() - begun
 
 
+class Cost(NamedTuple):
+    """Seconds by the clock, and of all cores together; the second suffers less from what else the machine does."""
+
+    clock: float
+    cores: float
+
+
+def costs(contenders: Mapping[Name, Callable[[], Any]], repeats: int = 3) -> dict[Name, Cost]:
+    """Return the least of each cost of each contender, run in turns."""
+    found: dict[Name, list[Cost]] = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, run in contenders.items():
+            begun = Cost(time.perf_counter(), time.process_time())
+            run()
+            found[name].append(Cost(time.perf_counter() - begun.clock, time.process_time() - begun.cores))
+    return {name: Cost(*map(min, zip(*runs, strict=True))) for name, runs in found.items()}
+
+
 def machine() -> dict[str, Any]:
     cpu = platform.processor()
     info = Path("/proc/cpuinfo")
@@ -70,3 +89,10 @@ def save(name: str, results: dict[str, Any]) -> None:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"machine": machine(), **results}, indent=2) + "\n")
     print(f"written to benchmarks/results/{path.name}")
+
+
+def saved_result(name: str) -> dict[str, Any]:
+    """Return what `save` wrote, without the machine; empty where nothing was saved yet."""
+    path = RESULTS / f"{name}.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    return {part: result for part, result in results.items() if part != "machine"}

@@ -6,18 +6,11 @@ python benchmarks/plots.py
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from common import RESULTS, parser
+from common import RESULTS, parser, saved_result
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 OURS, OTHERS = "#2f6fb3", "0.6"
-
-
-def saved_result(name: str) -> dict[str, Any]:
-    return dict(json.loads((RESULTS / f"{name}.json").read_text()))
 
 
 def draw_netflix(axes: Axes) -> None:
@@ -50,8 +43,7 @@ def draw_peers(axes: Axes) -> None:
 
 
 def draw_rankings(axes: Axes) -> None:
-    rankings = {name: case for name, case in saved_result("recommend").items() if name != "machine"}
-    rankings["Netflix' shape"] = saved_result("netflix")["recommend"]
+    rankings = saved_result("recommend") | {"Netflix' shape": saved_result("netflix")["recommend"]}
     names = list(rankings)[::-1]
     axes.barh(names, [rankings[name]["ratio"] for name in names], color=OURS)
     axes.axvline(1, color=OTHERS)

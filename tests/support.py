@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ocular import OCuLaR
+from ocular import Interactions, OCuLaR
 from ocular.solver import objective
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
 
@@ -65,16 +65,32 @@ def parameters_of_model(model: OCuLaR) -> objective.Parameters:
     )
 
 
-def true_objective(R: Array, parameters: objective.Parameters, config: FitConfig | OCuLaR) -> float:
+def pair_weights(data: Interactions, config: FitConfig | OCuLaR) -> Array:
+    """The weight of every pair by the oracle, with the weights and refusals of the data."""
+    given, refused = np.ones(data.shape), np.zeros(data.shape)
+    if data.weights is not None:
+        given[data.pair_users, data.by_user.indices] = data.weights
+    if data.refusals is not None:
+        refused = data.refusals.matrix(data.n_items).toarray()
+    R = data.to_matrix().toarray()
+    w = objective.user_weights(R, config.relative)
+    return objective.pair_weights(R, w, given, refused, config.refusal_weight)
+
+
+def true_objective(
+    R: Array, parameters: objective.Parameters, config: FitConfig | OCuLaR, weights: Array | None = None
+) -> float:
     """Q by the oracle."""
-    weights = objective.user_weights(R, config.relative)
+    weights = objective.user_weights(R, config.relative) if weights is None else weights
     return objective.objective(R, parameters, weights, float(config.regularization), config.background)
 
 
-def reference_sweeps(R: Array, state: State, config: FitConfig) -> Iterator[objective.Parameters]:
+def reference_sweeps(
+    R: Array, state: State, config: FitConfig, weights: Array | None = None
+) -> Iterator[objective.Parameters]:
     """The oracle's parameters after each sweep from `state`, without end."""
     p = parameters_of(state, config)
-    weights = objective.user_weights(R, config.relative)
+    weights = objective.user_weights(R, config.relative) if weights is None else weights
     steps = np.ones(R.shape[0]), np.ones(R.shape[1])
     while True:
         if config.bias:

@@ -212,12 +212,14 @@ def to_version_1(path: Path) -> None:
 
     def to_old_names(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         arrays.pop("excluded_items")
+        arrays = {name: values for name, values in arrays.items() if not name.startswith(("links_", "peers_"))}
         old = {f"interactions_{name}": f"purchases_{name}" for name in PURCHASES}
         old |= {f"interactions_{name}": f"history_{name}" for name in ("indptr", "indices")}
         return {old.get(name, name): values for name, values in arrays.items()}
 
     def to_old_manifest(manifest: dict[str, Any]) -> None:
         manifest["version"] = 1
+        del manifest["evidence"]
         manifest["fit"]["history"] = manifest["fit"].pop("objective_values")
 
     rewrite_arrays(path, to_old_names)
@@ -239,6 +241,11 @@ def test_a_model_of_the_first_version_of_the_format_is_read(tmp_path: Path, with
     for name, values in data.arrays().items():
         np.testing.assert_array_equal(loaded.interactions_.arrays()[name], values)
     assert not loaded.excluded_items_.any()
+    assert loaded.evidence_config_.is_patterns_only
+    assert loaded.tuning_ is None
+    refit = OCuLaR(2, "auto", links=1.0, bias=True, random_state=0, tol=0.0, max_iter=3).fit(data, start=loaded)
+    assert refit.config_.regularization == model.config_.regularization
+    assert refit.links_.nnz > 0
     loaded.save(tmp_path / "model")  # and it is saved as the present version
     assert read_manifest(tmp_path / "model")["version"] == 2
 

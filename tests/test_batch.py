@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 from ocular import Interactions, OCuLaR
 from ocular.batch import Batch, Clients, recommend_all
 from ocular.explain.calibration import Calibration, expected_rates
+from ocular.synthetic import b2b
 
 
 def test_blocks_of_clients_are_put_together(model: OCuLaR) -> None:
@@ -29,16 +31,59 @@ def test_the_strongest_reason_is_that_of_the_explanation(model: OCuLaR, named: I
     for row in frame.iter_rows(named=True):
         explanation = model.explain(named.user_index(row["client"]), named.item_index(row["product"]))
         assert row["confidence"] == pytest.approx(explanation.confidence, rel=1e-5)
-        if not explanation.reasons:
+        strongest = explanation.strongest_reason
+        if strongest is None:
             assert row["pattern"] is row["pattern_label"] is row["share"] is row["because"] is None
             continue
-        strongest = explanation.reasons[0]
         assert row["pattern"] == strongest.cocluster
         assert row["pattern_label"] == model.coclusters()[strongest.cocluster].label
         affinity = sum(reason.contribution for reason in explanation.reasons) + explanation.base
         assert row["share"] == pytest.approx(strongest.contribution / affinity, abs=1e-4)
         owned = [named.item_labels[i] for i in strongest.owned_items[:3]]
         assert (row["because"] or "").split("; ") == (owned or [""])
+
+
+@pytest.mark.parametrize(
+    ("weights", "kinds"),
+    [
+        ({}, {"pattern", None}),
+        ({"links": 1.0, "peers": 0.5}, {"pattern", "links"}),
+        ({"links": 0.3, "peers": 3.0, "popularity": -0.2}, {"pattern", "links", "peers"}),
+        ({"peers": 1.0, "peer_regularization": 5.0, "bias": True}, {"pattern", "peers"}),
+        ({"links": 2.0, "popularity": 0.3}, {"pattern", "links"}),
+    ],
+)
+@pytest.mark.parametrize("n_coclusters", [6, 40])
+def test_merged_reasons_are_those_of_the_explanation(
+    weights: dict[str, Any], kinds: set[str | None], n_coclusters: int
+) -> None:
+    """Many small clients, whose co-clusters, links and peers often rest on the same few purchases."""
+    data = b2b(250, 40, random_state=3).interactions
+    model = OCuLaR(n_coclusters, 1.0, link_regularization=5.0, random_state=0, **weights).fit(data)
+    frame, n_merged, found = Batch(model).recommend(Clients.of(model, 0, data.n_users), 5), 0, set()
+    by_client = frame.group_by("client", maintain_order=True)
+    for (client,), rows in by_client:
+        items = [data.item_index(product) for product in rows["product"]]
+        explanations = model.explain_all(data.user_index(client), items)
+        for row, explanation in zip(rows.iter_rows(named=True), explanations, strict=True):
+            strongest = explanation.strongest_reason
+            found.add(row["kind"])
+            if strongest is None:
+                assert row["kind"] is row["pattern"] is row["share"] is row["because"] is None
+                continue
+            n_merged += strongest.kind != explanation.reasons[0].kind
+            assert row["kind"] == strongest.kind
+            assert row["pattern"] == (strongest.cocluster if strongest.kind == "pattern" else None)
+            assert row["share"] == pytest.approx(strongest.contribution / explanation.summary().affinity, abs=1e-4)
+            if strongest.kind == "peers":
+                assert row["similar_clients"] == strongest.n_peers
+                assert row["similar_buyers"] == strongest.n_peers - len(strongest.other_users)
+                assert row["because"] is None
+            else:
+                named = strongest.named_items[:3]
+                assert row["because"] == "; ".join(str(data.item_name(item)) for item in named)
+    assert kinds <= found or n_coclusters == 40  # of which the links say it all
+    assert n_merged > 0 or not {"links", "peers"} & kinds or n_coclusters == 40
 
 
 def test_the_share_of_a_certain_recommendation_is_not_lost(model: OCuLaR) -> None:
@@ -50,7 +95,8 @@ def test_the_share_of_a_certain_recommendation_is_not_lost(model: OCuLaR) -> Non
     data = model.interactions_
     for row in frame.iter_rows(named=True):
         user, item = data.user_index(row["client"]), data.item_index(row["product"])
-        strongest = certain.explain(user, item).reasons[0]
+        strongest = certain.explain(user, item).strongest_reason
+        assert strongest is not None
         z = float(certain.affinity(user, item))
         assert z > 17
         assert row["share"] == pytest.approx(strongest.contribution / z, abs=1e-4)

@@ -150,13 +150,14 @@ def test_all_at_once_names_the_strongest_reason(model: OCuLaR) -> None:
     table = Batch(model).recommend(Clients.of(model, 0, 40), 5)
     for row in table.iter_rows(named=True):
         item = int(row["product"])
-        strongest = model.explain(int(row["client"]), item).reasons[0]
+        strongest = model.explain(int(row["client"]), item).strongest_reason
+        assert strongest is not None
         assert row["kind"] == strongest.kind
         assert row["share"] == pytest.approx(
             strongest.contribution / model.affinity(int(row["client"]), item), abs=1e-3
         )
         if strongest.kind == "links":
-            assert row["because"].split("; ") == [str(i) for i in strongest.owned_items[:3]]
+            assert row["because"].split("; ") == [str(i) for i in strongest.named_items[:3]]
     assert {"pattern", "links"} <= set(table["kind"])
 
 
@@ -227,7 +228,15 @@ def test_links_and_peers_in_words() -> None:
     ("parameters", "message"),
     [
         ({"links": -1}, "expected links to be a number from 0 to 1e+06, got -1"),
+        ({"links": np.nan}, "expected links to be a number from 0 to 1e+06, got nan"),
+        ({"links": np.inf}, "expected links to be a number from 0 to 1e+06, got inf"),
+        ({"links": "1"}, "expected links to be a number or \"auto\", got '1'"),
+        ({"links": [1.0]}, "expected links to be a number from 0 to 1e+06, got [1.0]"),
+        ({"links": True}, "expected links to be a number from 0 to 1e+06, got True"),
+        ({"peers": -0.5}, "expected peers to be a number from 0 to 1e+06, got -0.5"),
+        ({"peers": np.nan}, "expected peers to be a number from 0 to 1e+06, got nan"),
         ({"peers": "many"}, "expected peers to be a number or \"auto\", got 'many'"),
+        ({"links": "auto", "peers": -1}, "expected peers to be a number from 0 to 1e+06, got -1"),
         ({"popularity": np.nan}, "expected popularity to be a number from -5 to 5, got nan"),
         ({"link_regularization": -1.0}, "expected link_regularization to be a number from 0 to 1e+12, got -1.0"),
         ({"n_links": 0}, "expected n_links to be a whole number from 1 to 10,000, got 0"),
@@ -239,9 +248,62 @@ def test_senseless_weights(market: Interactions, parameters: dict[str, Any], mes
     assert str(raised.value) == message
 
 
-def test_products_without_co_purchases_and_clients_with_everything() -> None:
-    matrix = np.eye(6, dtype=int)
-    matrix[0] = 1
-    model = OCuLaR(2, 0.1, links=1.0, peers=1.0, random_state=0).fit(matrix)
-    assert np.isfinite(model.affinity(np.arange(6)[:, None], np.arange(6))).all()
-    assert model.recommend(0, N=2)[0].tolist() == [-1, -1]
+def unusual() -> np.ndarray:
+    """Client 0 has everything but product 7, which client 1 alone has and nothing else; all have product 6."""
+    matrix = (np.random.default_rng(0).random((12, 8)) < 0.4).astype(int)
+    matrix[:, 6], matrix[:, 7] = 1, 0
+    matrix[0], matrix[1] = [1] * 7 + [0], [0] * 7 + [1]
+    return matrix
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        pytest.param(unusual(), id="unusual"),
+        pytest.param(np.vstack([np.ones((1, 6), int), np.eye(6, dtype=int)]), id="everything and single products"),
+        pytest.param(np.eye(6, dtype=int), id="no product in common"),
+        pytest.param(np.ones((5, 4), dtype=int), id="everybody has everything"),
+        pytest.param(np.ones((1, 1), dtype=int), id="one pair"),
+        pytest.param(np.vstack([np.eye(3, dtype=int), np.zeros((2, 3), int)]), id="clients without purchases"),
+    ],
+)
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"links": 1.0},
+        {"peers": 1.0},
+        {"links": 1.0, "peers": 1.0, "popularity": -0.3},
+        {"links": 1.0, "link_loss": "squares"},
+        {"links": 1.0, "peers": 1.0, "relative": True, "bias": True},
+    ],
+)
+def test_products_without_co_purchases_and_clients_with_everything(matrix: np.ndarray, weights: dict[str, Any]) -> None:
+    (n_users, n_items), new = matrix.shape, np.array([[1] * matrix.shape[1], [0] * matrix.shape[1]])
+    model = OCuLaR(2, 0.1, link_regularization=1.0, tol=0.0, max_iter=20, random_state=0, **weights).fit(matrix)
+    users, items = np.arange(n_users), np.arange(n_items)
+    for part in (model.links_, model.peers_, model.fold_in(new)):
+        assert np.isfinite(part.data).all()
+    z = model.affinity(users[:, None], items)
+    assert np.isfinite(z).all()
+    ids, scores = model.recommend(users, N=n_items)
+    assert ((ids >= 0).sum(axis=1) == n_items - matrix.sum(axis=1)).all()
+    assert np.isfinite(scores[ids >= 0]).all()
+    has_all, has_none = model.recommend([0, 0], new, N=n_items, recalculate_user=True)[0]
+    assert (has_all == -1).all()
+    assert sorted(has_none.tolist()) == items.tolist()
+    for u in users:
+        explanations = model.explain_all(u, items)
+        sums = [sum(r.contribution for r in e.reasons) + e.base for e in explanations]
+        np.testing.assert_allclose(sums, z[u], rtol=1e-5, atol=1e-7)
+        assert all(e.text() for e in explanations)
+    for row in new:
+        assert all(e.text() for e in model.explain_all(None, items, row[None]))
+    assert len(Batch(model).recommend(Clients.of(model, 0, n_users), n_items)) == (ids >= 0).sum()
+
+
+def test_a_product_that_one_client_alone_has_is_linked_to_nothing() -> None:
+    model = OCuLaR(2, 0.1, links=1.0, peers=1.0, link_regularization=0.1, random_state=0).fit(unusual())
+    assert model.links_[[7]].nnz == model.links_[:, [7]].nnz == 0
+    assert model.peers_[[1]].nnz == model.peers_[:, [1]].nnz == 0
+    assert [reason.kind for reason in model.explain(0, 7).reasons if reason.kind != "pattern"] == []
+    assert model.links_.nnz > 0

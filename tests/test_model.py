@@ -88,9 +88,10 @@ def test_constructor_only_stores_and_clone_copies_every_parameter() -> None:
     changed = {
         "n_coclusters": -5, "regularization": "nonsense", "links": "l", "peers": (), "popularity": -9,
         "link_regularization": "m", "link_loss": 1, "peer_regularization": "p", "n_links": 0.5, "metric": 2,
-        "taste": "t", "appeal": {}, "attribute_regularization": "a", "attribute_separator": 4,
-        "trend": "up", "trend_half_life": [],
-        "relative": None, "bias": 3, "background": [],
+        "trend": "t", "trend_half_life": (1,),
+        "relative": None, "bias": 3, "background": [], "half_life": (), "weights": 8, "refusal_weight": "c",
+        "attribute_strength": "weak", "taste": "t", "appeal": {}, "attribute_regularization": "a",
+        "attribute_separator": 4,
         "max_iter": "x", "tol": None, "beta": 7, "sigma": -1, "init": object, "line_search": 0, "min_value": "a",
         "device": "abacus", "n_threads": -2, "random_state": "s", "verbose": {},
     }  # fmt: skip
@@ -105,9 +106,9 @@ def test_defaults_are_those_of_the_design() -> None:
     assert OCuLaR().get_params() | {"line_search": "scaled", "min_value": None} == {
         "n_coclusters": 100, "regularization": 30.0, "links": 0.0, "peers": None, "popularity": None,
         "link_regularization": None, "link_loss": None, "peer_regularization": None, "n_links": 500,
+        "metric": "balanced", "relative": False, "bias": False, "background": 1e-4, "half_life": None, "weights": None,
+        "refusal_weight": 10.0, "attribute_strength": 0.0, "trend": None, "trend_half_life": None,
         "taste": None, "appeal": None, "attribute_regularization": 1000.0, "attribute_separator": "|",
-        "trend": None, "trend_half_life": None,
-        "metric": "balanced", "relative": False, "bias": False, "background": 1e-4,
         "max_iter": 100, "tol": 1e-4, "beta": 0.5, "sigma": 0.1, "init": "auto", "line_search": "scaled",
         "min_value": None, "device": "cpu", "n_threads": None, "random_state": None, "verbose": False,
     }  # fmt: skip

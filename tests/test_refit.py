@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import ocular
 from ocular import Interactions, OCuLaR
+from ocular.baselines.ease import EASE
 from ocular.data.ordering import Ordering
 from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.evaluation.calibration import calibrate
@@ -287,6 +288,8 @@ class TestStart:
             ("model", "expected start to be a fitted OCuLaR, got 'model'"),
             (OCuLaR(5), "expected start to be a fitted OCuLaR, got OCuLaR"),
             ((1, 2), "expected start to be a fitted OCuLaR"),
+            (OCuLaR, "expected start to be a fitted OCuLaR, got <class"),
+            (EASE().fit(np.eye(4)), "expected start to be a fitted OCuLaR, got EASE"),
         ],
     )
     def test_another_kind_of_start_is_refused(self, start: Any, says: str) -> None:

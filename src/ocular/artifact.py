@@ -6,7 +6,8 @@ sha256 digests of the other files, and a digest of itself; all are checked befor
 The folder holds the purchases too, so that a model recommends and explains without the file that it was fitted on.
 
 arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, links_… and peers_… and, where
-they weigh something, taste_… and appeal_…; user_bias, item_bias, excluded_items, and interactions_… as
+they weigh something, taste_… and appeal_…; user_bias, item_bias, excluded_items, user_attribute_weights and
+item_attribute_weights where the likelihood has attributes, row by row, and interactions_… as
 `SavedInteractions.arrays` names them. The tables hold the key of each client or product, the name that is shown where
 it is another one, and the attributes.
 """
@@ -28,7 +29,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels, Purchases
+from ocular.data.interactions import Attributes, Interactions, Labels, Purchases, rows_of
 from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.evidence import EvidenceConfig, client_features, product_features
 from ocular.solver.config import FitConfig
@@ -40,6 +41,7 @@ MANIFEST = "manifest.json"
 FILES = ARRAYS, CLIENTS, PRODUCTS = "arrays.npz", "clients.parquet", "products.parquet"
 KEY, DISPLAY_NAME, ATTRIBUTE = "name", "display name", "attribute:"  # columns of the two tables; the last is a prefix
 CSR_PARTS = ("data", "indices", "indptr")
+WEIGHTS = ("user_attribute_weights", "item_attribute_weights")
 INTERACTIONS = "interactions_"  # prefix of their arrays
 
 
@@ -77,7 +79,10 @@ class SavedInteractions(Protocol):
     def item_attributes(self) -> Attributes: ...
 
     def arrays(self) -> Arrays:
-        """Return indptr and indices of the pairs by user and, where amounts are known, pair, price, quantity, time."""
+        """
+        Return indptr and indices of the pairs by user and, where they are known, weights, refused_indptr and
+        refused_indices, and of purchases pair, price, quantity and time.
+        """
         ...
 
 
@@ -95,6 +100,8 @@ class SavedModel(Generic[Source_co]):
     user_bias: NDArray[np.float32]
     item_bias: NDArray[np.float32]
     bias: float
+    user_attribute_weights: NDArray[np.float32]  # (n_values, K + 1); no rows where the likelihood has no attributes
+    item_attribute_weights: NDArray[np.float32]
     objective_values: list[float]  # after each sweep
     converged: bool
     excluded_items: NDArray[np.bool_]  # (n_items,) never recommended
@@ -246,6 +253,8 @@ def _to_arrays(model: SavedModel[SavedInteractions]) -> dict[str, NDArray[Any] |
         "item_bias": model.item_bias,
         "excluded_items": model.excluded_items,
     }
+    weights = dict(zip(WEIGHTS, (model.user_attribute_weights, model.item_attribute_weights), strict=True))
+    arrays |= {name: table.ravel() for name, table in weights.items() if len(table)}
     tables = {"user": model.user_factors, "item": model.item_factors, "links": model.links, "peers": model.peers}
     tables |= {name: getattr(model, name) for name in model.attribute_values}
     for name, table in tables.items():
@@ -281,6 +290,8 @@ def _to_model(
     for name, n in (("user_bias", sides["user"]), ("item_bias", sides["item"]), ("excluded_items", sides["item"])):
         if arrays[name].shape != (n,):
             raise ValueError(f"{name} of shape {arrays[name].shape} where {(n,)} belongs")
+    empty = np.empty(0, dtype=np.float32)
+    weights = {name: arrays.get(name, empty).reshape(-1, config.n_coclusters + 1) for name in WEIGHTS}
     return SavedModel(
         config=config,
         min_value=manifest["min_value"],
@@ -289,6 +300,8 @@ def _to_model(
         user_bias=arrays["user_bias"],
         item_bias=arrays["item_bias"],
         bias=fit["bias"],
+        user_attribute_weights=weights[WEIGHTS[0]],
+        item_attribute_weights=weights[WEIGHTS[1]],
         objective_values=fit["objective_values"],
         converged=fit["converged"],
         excluded_items=arrays["excluded_items"].astype(np.bool_),
@@ -322,10 +335,14 @@ def _to_interactions(
     columns = {name.removeprefix(INTERACTIONS): values for name, values in arrays.items() if INTERACTIONS in name}
     user_labels, user_names, user_attributes = _from_table(clients)
     item_labels, item_names, item_attributes = _from_table(products)
-    by_user = Adjacency(columns.pop("indptr"), columns.pop("indices"))
-    by_user.matrix(len(item_labels)).check_format(full_check=True)
+    by_user = rows_of(columns)
+    for rows in (by_user, by_user.refused):
+        if rows is not None:
+            rows.matrix(len(item_labels)).check_format(full_check=True)
+            if len(rows) != len(user_labels):
+                raise ValueError(f"purchases or refusals of {len(rows)} clients where {len(user_labels)} belong")
     purchases = Purchases(**columns, currency=currency) if columns else None
-    return Interactions(
+    interactions = Interactions(
         by_user,
         len(item_labels),
         user_labels,
@@ -336,6 +353,7 @@ def _to_interactions(
         user_names=user_names,
         item_names=item_names,
     )
+    return interactions.weighted(by_user.weights)  # checks them
 
 
 def _read_checked(file: Path, expected: Mapping[str, Any]) -> bytes:

@@ -87,8 +87,14 @@ class EvidenceConfig:
 
     def for_peers(self, fit: FitConfig) -> LinkConfig:
         """Return how peers are fitted beside these patterns."""
-        penalty, threads = self.peer_regularization, fit.threads
-        return LinkConfig(penalty, self.n_links, fit.background, n_threads=threads, kept_share=KEPT_PEERS)
+        return LinkConfig(
+            self.peer_regularization,
+            self.n_links,
+            fit.background,
+            n_threads=fit.threads,
+            kept_share=KEPT_PEERS,
+            refusal_weight=fit.refusal_weight,
+        )
 
     def for_attributes(self, fit: FitConfig) -> LinkConfig:
         """Return how taste and appeal are fitted beside these patterns."""

@@ -340,7 +340,9 @@ class _Chooser(_Climber):
     def _losses(self) -> tuple[str, ...]:
         if self.request.link_loss != AUTO:
             return (self.request.link_loss,)
-        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative
+        rows = self.train.by_user
+        is_plain = rows.weights is None and (rows.refused is None or self.config.refusal_weight == 1)
+        can_be_squares = self.train.n_items <= MAX_SQUARES and not self.config.relative and is_plain
         return (LIKELIHOOD, SQUARES) if can_be_squares else (LIKELIHOOD,)
 
     def _use_patterns(self, regularization: float) -> None:

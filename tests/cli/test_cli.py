@@ -215,10 +215,13 @@ class TestBadInput:
             ("--coclusters", 0, "expected --coclusters to be a whole number of at least 1, got 0"),
             ("--regularization", -1, "expected --regularization to be a number from 0 to 1e+12, got -1"),
             ("--threads", 0, "expected --threads to be a whole number of at least 1, got 0"),
+            ("--links", -1, "expected --links to be a number from 0 to 1e+06, got -1"),
+            ("--peers", "nan", "expected --peers to be a number from 0 to 1e+06, got nan"),
+            ("--links", "many", "expected --links to be a number or \"auto\", got 'many'"),
             ("--seed", -4, "expected --seed to be a whole number"),
         ],
     )
-    def test_senseless_parameters(self, folder: Path, option: str, value: int, says: str) -> None:
+    def test_senseless_parameters(self, folder: Path, option: str, value: object, says: str) -> None:
         assert says in refused("fit", folder / "sales.csv", *COLUMNS, option, value, "-o", folder / "new")
 
     def test_output_with_other_content_is_refused_before_the_fit(self, folder: Path) -> None:

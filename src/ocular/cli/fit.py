@@ -25,6 +25,7 @@ from ocular.cli.reading import (
     column_choices,
     interactions_options,
     read_interactions,
+    read_refusals,
     spark_option,
     spark_place,
     spark_session,
@@ -45,12 +46,29 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--links", type=number_or_auto, metavar="α", help="Weight of links between products.")
 @parameter_option("--peers", type=number_or_auto, metavar="β", help="Weight of links between clients.")
 @parameter_option("--popularity", type=number_or_auto, metavar="P", help="Below 0 bestsellers count for less.")
+@parameter_option("--trend", type=number_or_auto, metavar="T", help="Above 0 what sells now counts for more.")
+@parameter_option("--trend-half-life", type=number_or_auto, metavar="DAYS", help="Half-life of recent purchases.")
 @parameter_option("--link-regularization", type=number_or_auto, metavar="μ", help="Penalty of links.")
 @parameter_option("--peer-regularization", type=number_or_auto, metavar="μ", help="Penalty of peers.")
 @parameter_option("--link-loss", help="Loss of links: likelihood, squares (often better by date) or auto.")
 @parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
+@parameter_option("--half-life", metavar="TIME", help="Recent purchases weigh more: 180d, 26w, 1y. Needs --time.")
+@parameter_option("--weight", help="Purchases weigh by their quantity or amount, relative to the product's median.")
+@click.option(
+    "--refusals",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Pairs known not to fit, with the columns of client and product: never recommended.",
+)
+@parameter_option("--refusal-weight", type=float, metavar="C", help="Weight of refused pairs in the fit.")
+@parameter_option(
+    "--attribute-strength",
+    type=float,
+    metavar="S",
+    help="How much attributes count in the fit of co-clusters, as in the paper.",
+)
 @parameter_option("--max-iter", type=int, metavar="N", help="Maximum number of sweeps.")
 @parameter_option(
     "--tol", type=float, metavar="T", help="Stop when a sweep lowers the objective by less than this share."
@@ -71,6 +89,7 @@ def fit(
     output: Path,
     checkpoint: Path | None,
     start: Path | None,
+    refusals: Path | None,
     only: tuple[str, ...],
     without: tuple[str, ...],
     **options: Any,
@@ -93,6 +112,8 @@ def fit(
     ocular fit ratings.csv --client user --product movie --value stars --min-value 3 -o model
     ocular fit purchases.csv --client company --product sku --without Postage -o model
     ocular fit purchases.csv --client company --product sku --start monday -o tuesday
+    ocular fit purchases.csv --client company --product sku --time date --half-life 180d -o model
+    ocular fit purchases.csv --client company --product sku --refusals not-a-fit.csv -o model
     ocular fit sqlite:///shop.db --query "SELECT * FROM sales" --client c --product p -o model
     ocular fit purchases.csv --client company --product sku --coclusters 50 --links 1 --peers 0 -o model
     ocular fit hdfs:///sales --client company --product sku --spark yarn --checkpoint /shared/fit.npz -o model
@@ -104,10 +125,14 @@ def fit(
 
     With --start clients and products that OLD knows go on from there, and patterns keep their numbers and labels.
 
+    --half-life and --weight say how much a purchase counts in the fit. Pairs in --refusals are never recommended, and
+    similar clients get such products less often; of a pair that was bought the purchase counts.
+
     Ctrl-C ends the fit and saves its best state; a killed fit goes on from its --checkpoint. With --spark the executors
     read SOURCE where it is Parquet; docs/cluster.md says what they need.
     """
     from ocular.artifact import check_target
+    from ocular.data.refusals import refusals_of
     from ocular.errors import ConfigError
     from ocular.model import OCuLaR, fitted_parameters, load
     from ocular.storage import check_writable
@@ -121,6 +146,8 @@ def fit(
         raise ConfigError("expected no --only or --without with --spark; give them to ocular recommend")
     if options["spark"] is not None and start is not None:
         raise ConfigError("expected no --start with --spark; fit on one machine, or leave it out")
+    if options["spark"] is not None and refusals is not None:
+        raise ConfigError("expected no --refusals with --spark; fit on one machine, or leave them out")
     previous = None if start is None else load(start)
     if previous is not None:  # chosen anew, weights would change recommendations that the purchases do not
         model.set_params(**fitted_parameters(previous) | given)
@@ -137,14 +164,19 @@ def fit(
             model = fit_on_spark(model, source, options, session, checkpoint)
             save_and_calibrate(model, output, calibrate=False, checkpoint=checkpoint)
     else:
+        refused: Any = None if refusals is None else read_refusals(refusals, options)
         interactions = read_interactions(source, options)
         tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
         filters = product_filters(interactions, only, without)
         if previous is not None and not filters:
             filters = kept_filters(previous, interactions)
+        if previous is not None and refused is None:
+            refused = refusals_of(previous.interactions_)
         if checkpoint is None or not checkpoint.exists():  # which holds what was chosen
             announce_choice(model)
-        fit_and_report(lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, **filters))
+        fit_and_report(
+            lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, refusals=refused, **filters)
+        )
         save_and_calibrate(model, output, calibrate=not options["no_calibration"], checkpoint=checkpoint)
     click.echo(f"saved to {output}")
     if checkpoint is not None and model.converged_:
@@ -171,6 +203,7 @@ def fit_on_spark(
     model: OCuLaR, source: tuple[str, ...], options: dict[str, Any], session: Any, checkpoint: Path | None
 ) -> OCuLaR:
     """Fit on Spark: executors read Parquet themselves; anything else is read here and sent to them."""
+    from ocular.model.fitting import with_weights
     from ocular.spark.fit import check_on_spark, fit_interactions
     from ocular.spark.interactions import SparkInteractions
 
@@ -183,7 +216,8 @@ def fit_on_spark(
     if (place := spark_place(source, options)) is not None:
         interactions = SparkInteractions.of(place, session, column_choices(options))
     else:
-        interactions = SparkInteractions.of(read_interactions(source, options), session)
+        purchases = with_weights(read_interactions(source, options), model.config())
+        interactions = SparkInteractions.of(purchases, session)
     tell_size(interactions.shape, interactions.nnz, model.n_coclusters)
     click.echo("note: hit rates of confidences are not measured on Spark", err=True)
     return fit_and_report(lambda: fit_interactions(interactions, model, session, checkpoint=checkpoint))

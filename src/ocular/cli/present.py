@@ -24,6 +24,7 @@ MAX_WIDTH = 100_000  # of a table that does not go to a terminal: nothing is cut
 OPTIONS = {
     "n_coclusters": "--coclusters",
     "n_threads": "--threads",
+    "weights": "--weight",
     "random_state": "--seed",
     "client_attributes": "--client-attribute",
     "product_attributes": "--product-attribute",

@@ -98,6 +98,25 @@ def read_interactions(sources: str | Sequence[str], options: dict[str, Any]) -> 
     return read(places, query=options["query"], encoding=options["encoding"], **column_choices(options))
 
 
+def read_refusals(place: Path, options: dict[str, Any]) -> Interactions:
+    """Read pairs that are known not to fit, from columns named as those of the purchases or client and product."""
+    from ocular.data.readers import read
+    from ocular.errors import DataError, UnknownNameError
+
+    columns = {"client": options["client"], "product": options["product"]}
+    settings = {"encoding": options["encoding"], "drop_missing": options["drop_missing"]}
+    try:
+        try:
+            return read(place, **columns, **settings)
+        except UnknownNameError as error:
+            try:
+                return read(place, client="client", product="product", **settings)
+            except UnknownNameError:
+                raise error from None
+    except DataError as error:
+        raise DataError("refusals: ", *error.args) from None
+
+
 def spark_place(sources: Sequence[str], options: dict[str, Any]) -> str | None:
     """Return the one place that the executors read themselves: Parquet, here or at an address; None for all else."""
     if len(sources) != 1 or options["query"] is not None:

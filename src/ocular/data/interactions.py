@@ -23,10 +23,16 @@ Attributes = Mapping[str, NDArray[Any]]  # column name -> a value for each row; 
 
 @dataclass(frozen=True)
 class Adjacency:
-    """One orientation of the positives: row r holds indices[indptr[r]:indptr[r + 1]], ascending."""
+    """
+    One orientation of the positives: row r holds indices[indptr[r]:indptr[r + 1]], ascending.
+
+    What a fit knows of the rows besides goes with them: how much each positive weighs, and what was refused.
+    """
 
     indptr: NDArray[np.int64]  # (n_rows + 1,)
     indices: NDArray[np.int32]  # (nnz,)
+    weights: NDArray[np.float32] | None = None  # (nnz,) above 0; None: all weigh 1
+    refused: Adjacency | None = None  # as many rows: unknown pairs that are known not to fit
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -42,7 +48,18 @@ class Adjacency:
         """Return the given rows, in the given order."""
         indptr = np.concatenate([[0], np.cumsum(self.degrees[rows])]).astype(np.int64)
         position = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], self.degrees[rows])
-        return Adjacency(indptr, self.indices[position])
+        weights = None if self.weights is None else self.weights[position]
+        return Adjacency(
+            indptr, self.indices[position], weights, None if self.refused is None else self.refused.take(rows)
+        )
+
+    def turned(self, n_columns: int) -> Adjacency:
+        """Return the other orientation: the rows of each column."""
+        values = np.ones(len(self.indices), dtype=np.int8) if self.weights is None else self.weights
+        turned = sp.csr_array((values, self.indices, self.indptr), shape=(len(self), n_columns)).tocsc()
+        ends, rows = turned.indptr.astype(np.int64), turned.indices.astype(np.int32)
+        weights = None if self.weights is None else turned.data
+        return Adjacency(ends, rows, weights, None if self.refused is None else self.refused.turned(n_columns))
 
     def matrix(self, n_columns: int) -> sp.csr_array:
         """Return the same rows as a scipy matrix of ones."""
@@ -50,6 +67,24 @@ class Adjacency:
         # 32 bits where they suffice: implicit takes no others
         indptr = self.indptr.astype(np.int32 if len(self.indices) < 2**31 else np.int64)
         return sp.csr_array((ones, self.indices, indptr), shape=(len(self), n_columns))
+
+
+def rows_of(arrays: dict[str, NDArray[Any]]) -> Adjacency:
+    """Take who bought what out of `Interactions.arrays`, with weights and refusals where there are any."""
+    refused = None
+    if "refused_indptr" in arrays:
+        refused = Adjacency(arrays.pop("refused_indptr"), arrays.pop("refused_indices"))
+    return Adjacency(arrays.pop("indptr"), arrays.pop("indices"), arrays.pop("weights", None), refused)
+
+
+def merged(one: Adjacency | None, other: Adjacency | None) -> Adjacency | None:
+    """Return what is in either of two lists of rows, of which each may be None; nothing is in both."""
+    if one is None or other is None:
+        return one if other is None else other
+    indptr = one.indptr + other.indptr
+    rows = np.concatenate([np.repeat(np.arange(len(part)), part.degrees) for part in (one, other)])
+    order = np.argsort(rows, kind="stable")
+    return Adjacency(indptr, np.concatenate([one.indices, other.indices])[order])
 
 
 @dataclass(frozen=True)
@@ -200,13 +235,15 @@ class Interactions:
         X: Any,
         *,
         min_value: float | None = None,
+        weighted: bool = False,
         user_labels: Iterable[Any] | None = None,
         item_labels: Iterable[Any] | None = None,
     ) -> Interactions:
         """
         Build Interactions from a users × items matrix, sparse or dense, of zeros and ones.
 
-        `min_value` turns ratings into positives: what is stored and at least that large counts.
+        `min_value` turns ratings into positives: what is stored and at least that large counts. With `weighted` values
+        are the weights of the positives, above 0.
         """
         matrix = _as_csr(X)
         values = matrix.data
@@ -217,7 +254,7 @@ class Interactions:
         else:
             positive = values != 0
             strange = values[positive & (values != 1)]
-            if len(strange):
+            if len(strange) and not weighted:
                 sign = "a negative value, " if strange.min() < 0 else ""
                 raise DataError(
                     f"expected values 0 or 1, got {sign}{strange[strange.argmin()]:g}; pass ",
@@ -226,12 +263,13 @@ class Interactions:
                 )
         n_users, n_items = matrix.shape
         indptr = np.concatenate([[0], np.cumsum(positive)])[matrix.indptr]
-        return cls(
+        interactions = cls(
             Adjacency(indptr.astype(np.int64), matrix.indices[positive].astype(np.int32)),
             n_items,
             np.arange(n_users) if user_labels is None else as_labels(user_labels),
             np.arange(n_items) if item_labels is None else as_labels(item_labels),
         )
+        return interactions.weighted(values[positive]) if weighted else interactions
 
     @property
     def n_users(self) -> int:
@@ -249,15 +287,35 @@ class Interactions:
     @cached_property
     def by_item(self) -> Adjacency:
         """The other orientation: item -> users."""
-        turned = sp.csr_array(
-            (np.ones(self.nnz, dtype=np.int8), self.by_user.indices, self.by_user.indptr), shape=self.shape
-        ).tocsc()
-        return Adjacency(turned.indptr.astype(np.int64), turned.indices.astype(np.int32))
+        return self.by_user.turned(self.n_items)
 
     @cached_property
     def pairs_by_item(self) -> NDArray[np.int64]:
         """The position in by_user.indices of every pair of by_item.indices."""
         return np.argsort(self.by_user.indices, kind="stable")
+
+    @property
+    def weights(self) -> NDArray[np.float32] | None:
+        """The weight of every pair in a fit, in the order of by_user.indices; None where all weigh 1."""
+        return self.by_user.weights
+
+    @property
+    def refusals(self) -> Adjacency | None:
+        """What each client is known not to want, user -> items; None where nothing was refused."""
+        return self.by_user.refused
+
+    def weighted(self, weights: ArrayLike | None) -> Interactions:
+        """Return the same with a weight for every pair, in the order of by_user.indices; None: all weigh 1."""
+        checked = None if weights is None else check_weights(weights, self.nnz)
+        if checked is not None and bool((checked == 1).all()):
+            checked = None  # so that nothing is done for them
+        return replace(self, by_user=replace(self.by_user, weights=checked))
+
+    def with_refusals(self, refused: Adjacency | None) -> Interactions:
+        """Return the same with what each client refused, user -> items, none of which was bought; None: nothing."""
+        if refused is not None and len(refused.indices) == 0:
+            refused = None
+        return replace(self, by_user=replace(self.by_user, refused=refused))
 
     @property
     def pair_users(self) -> NDArray[np.int32]:
@@ -290,8 +348,12 @@ class Interactions:
         return "" if self.purchases is None else self.purchases.currency
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return indptr and indices of by_user and, where there are purchases, pair and amounts."""
+        """Return indptr and indices of by_user and, where they are known, weights, refusals, and pair and amounts."""
         arrays: dict[str, NDArray[Any]] = {"indptr": self.by_user.indptr, "indices": self.by_user.indices}
+        if self.weights is not None:
+            arrays["weights"] = self.weights
+        if self.refusals is not None:
+            arrays |= {"refused_indptr": self.refusals.indptr, "refused_indices": self.refusals.indices}
         if self.purchases is not None:
             arrays |= {"pair": self.purchases.pair, **self.purchases.columns}
         return arrays
@@ -305,7 +367,9 @@ class Interactions:
         if purchases is not None:
             rows = np.flatnonzero(pairs[purchases.pair])
             purchases = purchases.take(rows, position[purchases.pair[rows]])
-        by_user = Adjacency(position[self.by_user.indptr].astype(np.int64), self.by_user.indices[pairs])
+        weights = None if self.weights is None else self.weights[pairs]
+        indptr = position[self.by_user.indptr].astype(np.int64)
+        by_user = Adjacency(indptr, self.by_user.indices[pairs], weights, self.refusals)
         return replace(self, by_user=by_user, purchases=purchases)
 
     def user_index(self, name: Any) -> int:
@@ -315,6 +379,14 @@ class Interactions:
     def item_index(self, name: Any) -> int:
         """Return the row of a product by its key or, where it is unique, its name; an unknown one raises."""
         return self._items.find(name)
+
+    def find_user(self, name: Any) -> int | None:
+        """Return the row of a client as `user_index` does, None where there is none."""
+        return self._users.get(name)
+
+    def find_item(self, name: Any) -> int | None:
+        """Return the row of a product as `item_index` does, None where there is none."""
+        return self._items.get(name)
 
     def user_name(self, user: int) -> Any:
         """Return the name of a client as it is shown."""
@@ -363,6 +435,9 @@ class Interactions:
         digest = hashlib.sha256(f"{self.shape}".encode())
         digest.update(self.by_user.indptr.tobytes())
         digest.update(self.by_user.indices.tobytes())
+        for name, values in self.arrays().items():
+            if name == "weights" or name.startswith("refused"):
+                digest.update(name.encode() + values.tobytes())
         return digest.hexdigest()
 
     def __repr__(self) -> str:
@@ -376,6 +451,21 @@ class Interactions:
         raise DataError(
             "expected a matrix, got Interactions; pass interactions.to_matrix() to scikit-learn, or use ocular.search"
         )
+
+
+def check_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
+    """Return a weight above 0 for each of n pairs, or raise."""
+    try:
+        given = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"expected a number as the weight of each pair, got others ({error})") from error
+    if given.shape != (n,):
+        raise DataError(f"expected a weight for each of {n:,} pairs, got shape {given.shape}")
+    wrong = given[~(np.isfinite(given) & (given.astype(np.float32) > 0))]
+    if len(wrong):
+        wrong_ones = f"{wrong[0]:g} ({len(wrong):,} of {n:,})"
+        raise DataError(f"expected weights above zero, got {wrong_ones}; leave out pairs that must not count")
+    return given.astype(np.float32)
 
 
 def plain(label: Any) -> Any:

@@ -32,15 +32,21 @@ class Lookup:
             rows.setdefault(str(name), []).append(row)
         return rows
 
-    def find(self, name: Any) -> int:
-        """Return the row of a key, or of a name that only one has; raise with the nearest ones otherwise."""
+    def get(self, name: Any) -> int | None:
+        """Return the row of a key, or of a name that only one has; None otherwise."""
         text = str(name)
         row = self.rows.get(text)
         if row is not None:
             return row
         rows = self._rows_by_name.get(text, [])
-        if len(rows) == 1:
-            return rows[0]
+        return rows[0] if len(rows) == 1 else None
+
+    def find(self, name: Any) -> int:
+        """Return the row of a key, or of a name that only one has; raise with the nearest ones otherwise."""
+        row, text = self.get(name), str(name)
+        if row is not None:
+            return row
+        rows = self._rows_by_name.get(text, [])
         if rows:
             keys = ", ".join(repr(str(self._labels[row])) for row in rows[:MAX_SUGGESTIONS])
             more = f" and {len(rows) - MAX_SUGGESTIONS} more" if len(rows) > MAX_SUGGESTIONS else ""

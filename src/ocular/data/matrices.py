@@ -18,7 +18,7 @@ def as_interactions(X: Any, min_value: float | None = None) -> Interactions:
     return Interactions.from_matrix(X, min_value=min_value, **frame_labels(X))
 
 
-def frame_labels(X: Any) -> dict[str, list[str]]:
+def frame_labels(X: Any) -> dict[str, Any]:
     """Return the names in a pandas table of clients × products; none for anything else."""
     if not (hasattr(X, "columns") and hasattr(X, "index")):
         return {}

@@ -48,25 +48,30 @@ class Ordering:
         return None if self.items is None else np.argsort(self.items)
 
     def sort(self, interactions: Interactions) -> Interactions:
-        """Return who bought what in the order of names, with attributes but without amounts."""
+        """Return who bought what in the order of names, with weights, refusals and attributes, without amounts."""
         if self.is_given:
             return interactions
         rows = interactions.by_user if self.users is None else interactions.by_user.take(self.users)
         labels = taken(interactions.user_labels, self.users), taken(interactions.item_labels, self.items)
-        users = {name: taken(values, self.users) for name, values in interactions.user_attributes.items()}
-        items = {name: taken(values, self.items) for name, values in interactions.item_attributes.items()}
-        columns = self.sort_columns(rows)
-        return Interactions(columns, interactions.n_items, *labels, user_attributes=users, item_attributes=items)
+        return Interactions(
+            self.sort_columns(rows),
+            interactions.n_items,
+            *labels,
+            user_attributes={name: taken(cells, self.users) for name, cells in interactions.user_attributes.items()},
+            item_attributes={name: taken(cells, self.items) for name, cells in interactions.item_attributes.items()},
+        )
 
     def sort_columns(self, rows: Adjacency) -> Adjacency:
         """Return rows of products with the products in the order of names."""
         if self.item_ranks is None:
             return rows
-        ones = np.ones(len(rows.indices), dtype=np.int8)
+        values = np.ones(len(rows.indices), dtype=np.int8) if rows.weights is None else rows.weights.copy()
         shape = len(rows), len(self.item_ranks)
-        matrix = sp.csr_array((ones, self.item_ranks[rows.indices].astype(np.int32), rows.indptr), shape=shape)
+        matrix = sp.csr_array((values, self.item_ranks[rows.indices].astype(np.int32), rows.indptr), shape=shape)
         matrix.sort_indices()
-        return Adjacency(rows.indptr, matrix.indices.astype(np.int32))
+        weights = None if rows.weights is None else matrix.data
+        refused = None if rows.refused is None else self.sort_columns(rows.refused)
+        return Adjacency(rows.indptr, matrix.indices.astype(np.int32), weights, refused)
 
     def column_ranks(self, n_first: int, n_items: int, n_users: int, n_last: int = 0) -> Ints | None:
         """Return the places of columns: others, then products, then clients, each all or none, then others."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.interactions import Interactions, rows_of
 from ocular.data.splits import Split, k_fold, random_split
 from ocular.errors import ConfigError, FitError, Parameter
 from ocular.evaluation.fold_evidence import FoldEvidence, Penalties, Weights, choose_penalties
@@ -140,15 +140,15 @@ class TrialRunner:
 
     def save(self, path: Path) -> Path:
         """Write the purchases to a file for `open`."""
-        rows = self.interactions.by_user
-        write_file(path, partial(np.savez, indptr=rows.indptr, indices=rows.indices, n_items=self.interactions.n_items))
+        arrays: dict[str, Any] = self.interactions.arrays()
+        write_file(path, partial(np.savez, n_items=self.interactions.n_items, **arrays))
         return path
 
     @classmethod
     def open(cls, path: Path, settings: SearchSettings, device: str) -> TrialRunner:
         """Return a runner on the purchases that `save` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
-            rows, n_items = Adjacency(arrays["indptr"], arrays["indices"]), int(arrays["n_items"])
+            rows, n_items = rows_of(dict(arrays)), int(arrays["n_items"])
         return cls(Interactions(rows, n_items, np.arange(len(rows)), np.arange(n_items)), settings, device)
 
     def run(self, trial: Trial, start: Path | None, keep: Path | None) -> TrialScore:

@@ -219,6 +219,16 @@ class Explanation:
         distinct = self._distinct_reasons()
         return distinct[0] if distinct else None
 
+    @property
+    def declined(self) -> tuple[int, int]:
+        """How many clients in the group of a shown reason refused the item, and how many the group has: most first."""
+        refused = self.interactions.by_item.refused
+        if refused is None or not len(refused[self.item]):
+            return 0, 0
+        groups = [[*reason.buyers, *reason.other_users] for reason in self.summary().shown_reasons]
+        counts = [(int(np.isin(refused[self.item], group).sum()), len(group)) for group in groups]
+        return max(counts, key=lambda count: (count[0] / max(count[1], 1), count), default=(0, 0))
+
     def by_product(self) -> dict[int, float]:
         """
         Return the share of each owned item in what purchases add to the score, largest first; they sum to 1.
@@ -294,6 +304,7 @@ class Explanation:
             "currency": None if price is None else price.currency,
             "owned": self.owned,
             "trend": self.trend,
+            "declined": self.declined[0],
             "base": self.base,
             "shown_reasons": [self._reason_dict(reason, *names) for reason in summary.shown_reasons],
             "hidden_reasons": summary.n_hidden,

@@ -26,6 +26,7 @@ NO_PRICE = "No price estimate: too few other clients paid a known price for it."
 MAX_RANGES = 1000  # numbered clients or products that are looked through for ranges
 MIN_REST_SHARE = 0.1  # of the score that popularity must carry to be mentioned
 MIN_TREND = 1.5  # times the usual rate, or one part in so many, that is worth a sentence
+MIN_DECLINED, MIN_DECLINED_SHARE = 2, 0.2  # similar clients who refused a product from which on a text says so
 MAX_COUNTED = 3  # products of links with the number of their owners in a sentence
 
 MayName = Callable[[int], bool]  # whether a reader may learn the name of this client
@@ -260,9 +261,20 @@ def trend_note(trend: float) -> str | None:
     return f"It sells at {trend:.2g} times its usual rate." if max(trend, 1 / trend) >= MIN_TREND else None
 
 
+def declined_note(n: int, group: int) -> str | None:
+    """
+    Return a sentence on similar clients who refused the product; None where they are few.
+
+    >>> declined_note(3, 5), declined_note(1, 5), declined_note(3, 200)
+    ('3 of 5 similar clients declined it.', None, None)
+    """
+    is_much = n >= MIN_DECLINED and n >= MIN_DECLINED_SHARE * group
+    return f"{n:,} of {group:,} similar clients declined it." if is_much else None
+
+
 def _notes(explanation: Explanation) -> list[str]:
-    note = trend_note(explanation.trend)
-    notes = [] if note is None else [note]
+    given = declined_note(*explanation.declined), trend_note(explanation.trend)
+    notes = [note for note in given if note is not None]
     if explanation.observed is not None:
         notes.append(explanation.observed.text())
     purchases = explanation.interactions.purchases

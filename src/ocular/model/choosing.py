@@ -14,7 +14,9 @@ from ocular.data.interactions import Interactions
 from ocular.data.splits import Split, random_split
 from ocular.errors import Parameter, Phrased
 from ocular.evidence import EvidenceConfig
+from ocular.model.attributes import side_attributes
 from ocular.model.fitted import Fitted
+from ocular.model.fitting import with_weights
 from ocular.model.parameters import Parameters
 from ocular.solver.checkpoint import Checkpoint, read_notes
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
@@ -53,7 +55,9 @@ class Choosing(Parameters):
         Every part is fitted once for each penalty, with a start and a tolerance that save time; weights are scanned by
         scoring alone, on a sample of users whose scores are at most about `max_scores`.
         """
-        config = self._sized(self.config(), split.train) if config is None else config
+        if config is None:
+            config = self._sized(self.config(), split.train)
+            split = split._replace(train=with_weights(split.train, config))
         regularizations = REGULARIZATIONS if self.regularization == AUTO else ()
         quick = replace(config, tol=max(config.tol, TUNING_TOL), init=plain_start(split.train))
         request = self.evidence_request()
@@ -136,8 +140,11 @@ class Choosing(Parameters):
         checkpoint: Checkpoint | None = None,
     ) -> FitResult:
         """Fit the co-clusters from the state that `begin` returns."""
-        backend = open_backend(self.device, interactions, config)
+        attributes = side_attributes(interactions, config.attribute_strength)
+        backend = open_backend(self.device, interactions, config, attributes)
         try:
-            return run_fit(interactions, config, backend, begin, callback=callback, checkpoint=checkpoint)
+            return run_fit(
+                interactions, config, backend, begin, callback=callback, checkpoint=checkpoint, attributes=attributes
+            )
         finally:
             backend.close()

@@ -19,15 +19,17 @@ from ocular.artifact import read_model
 from ocular.data.interactions import Interactions
 from ocular.data.matrices import check_positives, frame_labels
 from ocular.data.ordering import Ordering
+from ocular.data.refusals import refused_rows
 from ocular.data.selection import Choice as Selection
 from ocular.data.selection import allowed_items
 from ocular.data.trend import has_times
+from ocular.data.weights import VALUES
 from ocular.errors import ArtifactError, ConfigError, DataError, Parameter, Phrased
 from ocular.evidence import EvidenceConfig, check_features, fit_appeal, fit_peers, fit_product_links, fit_taste
 from ocular.model.choosing import Choosing
 from ocular.model.cold import Cold
 from ocular.model.explaining import Explaining
-from ocular.model.fitting import FittedEvidence, fit_evidence
+from ocular.model.fitting import FittedEvidence, fit_evidence, with_weights
 from ocular.model.ranking import Ranking
 from ocular.model.saving import Saving
 from ocular.refit import kept_labels
@@ -62,7 +64,7 @@ class OCuLaR(  # type: ignore[call-arg]
     A user u and an item i have non-negative memberships f_u, f_i in K co-clusters, and u has i with probability
     1 − e^(−z), z = ⟨f_u, f_i⟩ + background. A fit minimises
 
-        Q = Σ_{r=1} −w_u log(1 − e^(−z)) + Σ_{r=0} (z − background) + λ (Σ‖f_u‖² + Σ‖f_i‖²)
+        Q = Σ_{r=1} −w_u w_ui log(1 − e^(−z)) + Σ_{r=0} c_ui (z − background) + λ (Σ‖f_u‖² + Σ‖f_i‖²)
 
     by line-searched projected gradient steps, all items then all users in turn; a sweep costs O(positives · K).
 
@@ -119,6 +121,16 @@ class OCuLaR(  # type: ignore[call-arg]
         Fit a user, an item and an overall bias, which add to z.
     background : float
         Affinity of any pair outside all co-clusters.
+    half_life : float or str, optional
+        Recent positives weigh more: w_ui = 2^(−age / half_life), in days or as "180d", "26w", "1y". Needs dates.
+    weights : {"quantity", "amount", "values"}, optional
+        Positives weigh w_ui by what was bought of them or paid for them, relative to the item's median and bounded
+        (see `ocular.data.weights`); "values" are the entries of X themselves, or the weights of its Interactions.
+    refusal_weight : float
+        c, the weight of refused pairs in the fit, of other unknowns 1.
+    attribute_strength : float
+        How much the attributes of users and items in an Interactions count in the likelihood of the memberships, as in
+        the paper; 0 leaves them out. See docs/side_information.md. Fitted on the CPU only, with dense memberships.
     max_iter : int
         The largest number of sweeps.
     tol : float
@@ -154,12 +166,17 @@ class OCuLaR(  # type: ignore[call-arg]
     taste_, appeal_ : scipy CSR arrays, float32
         B, (n_users, values of item attributes), and C, (values of user attributes, n_items). Without values where they
         weigh 0. `item_features()` and `user_features()` name the values.
+    user_attribute_weights_, item_attribute_weights_ : arrays, float32
+        The weights of attributes in the likelihood and, last, their intercepts, (number of values, K + 1), in the order
+        of `attribute_labels`; without rows where attribute_strength is 0.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
     objective_, history_, n_iter_, converged_, interrupted_
         Q at the end and after each sweep, the number of sweeps, whether tol was reached, whether Ctrl-C ended the fit.
     interactions_ : Interactions
-        What was fitted, with names and amounts.
+        What was fitted, with names and amounts, weights and refusals.
+    refusals_ : Adjacency
+        What each user refused: never recommended.
     tuning_ : Choice or None
         How well the parameters that were "auto" did on held-out positives; None where nothing was chosen.
     excluded_items_ : bool array, (n_items,)
@@ -197,6 +214,8 @@ class OCuLaR(  # type: ignore[call-arg]
         only: Selection | None = None,
         without: Selection | None = None,
         start: OCuLaR | None = None,
+        sample_weight: Any = None,
+        refusals: Any = None,
     ) -> Self:
         """
         Fit users × items: an Interactions, or any sparse or dense matrix of 0 and 1 (see min_value).
@@ -214,13 +233,21 @@ class OCuLaR(  # type: ignore[call-arg]
         with its memberships, new ones with those that fit best to the others. Co-clusters keep their numbers, and
         their labels where they keep most of their members. What is "auto" is as in that model.
 
+        `sample_weight` are weights of the positives above 0, in place of those by `half_life` or `weights`: an array
+        with one for each pair in the order of `Interactions.by_user.indices` (row by row), or a matrix like X; an array
+        with one for each user weighs all of their positives. They are taken as they are: a mean near 1 keeps the
+        meaning of the penalties.
+
+        `refusals` are pairs that are known not to fit, as Interactions, a matrix or pairs (client, product) by name, in
+        place of those that X has. They are never recommended, and weigh `refusal_weight` in the fit.
+
         Rows and columns are fitted in the order of their names, so that the order they come in changes nothing.
         """
         config = self.config()
         self.evidence_request()
         if isinstance(self.random_state, np.random.RandomState):
             config = replace(config, seed=int(self.random_state.randint(2**31)))
-        interactions, allowed = self._read(X, only, without)
+        interactions, allowed = self._read(X, only, without, config, sample_weight, refusals)
         if self.trend not in (None, AUTO, 0) and not has_times(interactions):
             needs = "expected purchases with a date for "
             raise DataError(needs, Parameter("trend"), ", got none; read them with their date column, or leave it out")
@@ -266,7 +293,13 @@ class OCuLaR(  # type: ignore[call-arg]
         return self
 
     def _read(
-        self, X: Any, only: Selection | None, without: Selection | None
+        self,
+        X: Any,
+        only: Selection | None,
+        without: Selection | None,
+        config: FitConfig,
+        sample_weight: Any,
+        refusals: Any,
     ) -> tuple[Interactions, NDArray[np.bool_] | None]:
         """Return what is fitted and which items may be recommended; where it is refused the model stays as it was."""
         names = ("n_features_in_", "feature_names_in_")
@@ -278,8 +311,13 @@ class OCuLaR(  # type: ignore[call-arg]
                 self.__dict__.pop("feature_names_in_", None)  # of an earlier fit to a frame
             else:
                 checked = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-                interactions = Interactions.from_matrix(checked, min_value=self.min_value, **frame_labels(X))
-            allowed = allowed_items(check_positives(interactions), only, without)
+                interactions = Interactions.from_matrix(
+                    checked, min_value=self.min_value, weighted=config.weights == VALUES, **frame_labels(X)
+                )
+            interactions = with_weights(check_positives(interactions), config, sample_weight)
+            if refusals is not None:
+                interactions = interactions.with_refusals(refused_rows(refusals, interactions))
+            allowed = allowed_items(interactions, only, without)
             if allowed is not None and not allowed.any():
                 raise ConfigError(
                     "expected some products to recommend, got none by ",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -13,21 +14,17 @@ from ocular.data.attributes import Features
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import owned_rows
 from ocular.data.ordering import Ordering, taken
-from ocular.evidence import (
-    Evidence,
-    EvidenceConfig,
-    client_features,
-    fit_new_peers,
-    fit_taste,
-    product_features,
-)
+from ocular.errors import ConfigError, Parameter, UnknownNameError
+from ocular.evidence import Evidence, EvidenceConfig, client_features, fit_new_peers, fit_taste, product_features
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import Members, find_members
+from ocular.model.attributes import AttributeNames, attribute_names
 from ocular.model.parameters import Parameters
 from ocular.solver.config import BIAS_COLUMN, FitConfig, State
+from ocular.solver.cpu import fold_in_attributes
 from ocular.solver.fold_in import FoldIn
 from ocular.tuning import Choice
-from ocular.validation import check_ids
+from ocular.validation import check_choice, check_ids
 
 # cached, and outdated by the next fit
 DERIVED = (
@@ -43,6 +40,7 @@ DERIVED = (
     "_cold",
     "_item_features",
     "_user_features",
+    "_both_attribute_names",
 )
 
 
@@ -59,6 +57,8 @@ class Fitted(Parameters):
     user_bias_: NDArray[np.float32]
     item_bias_: NDArray[np.float32]
     bias_: float
+    user_attribute_weights_: NDArray[np.float32]
+    item_attribute_weights_: NDArray[np.float32]
     links_: sp.csr_array
     peers_: sp.csr_array
     taste_: sp.csr_array
@@ -83,11 +83,59 @@ class Fitted(Parameters):
         self.user_bias_ = BIAS_COLUMN * state.user_factors[:, K] if bias else np.zeros(n_users, np.float32)
         self.item_bias_ = BIAS_COLUMN * state.item_factors[:, K + 1] if bias else np.zeros(n_items, np.float32)
         self.bias_ = state.bias
+        weights = state.user_attribute_weights, state.item_attribute_weights
+        none = np.zeros((0, K + 1), dtype=np.float32)
+        self.user_attribute_weights_, self.item_attribute_weights_ = (none if w is None else w for w in weights)
         self.history_ = list(state.objectives)
         self.objective_ = self.history_[-1]
         self.n_iter_ = len(self.history_)
         for name in DERIVED:
             self.__dict__.pop(name, None)
+
+    def attribute_labels(self, side: str = "item") -> list[tuple[str, str]]:
+        """Return attribute and value of each row of `item_attribute_weights_`, or of the users' with side="user"."""
+        return self._attribute_names(side).labels if len(self._attribute_weights(side)) else []
+
+    def memberships_from_attributes(self, attributes: Mapping[str, Any], side: str = "item") -> NDArray[np.float32]:
+        """
+        Return the memberships, (K,), of a new item or user of whom only attributes are known: {"family": "Printing"}.
+
+        They explain the attributes by the weights of the fit, and are those of the average row as far as the attributes
+        do not say otherwise. Needs a fit with attribute_strength above 0. Values that the fit has not seen are ignored.
+        """
+        weights, names = self._attribute_weights(side), self._attribute_names(side)
+        if not len(weights):
+            strength = Parameter("attribute_strength")
+            raise ConfigError(
+                f"expected a model with attributes of {side}s in its likelihood, got none; set ", strength
+            )
+        known = [column.name for column in names.columns]
+        for name in attributes:
+            if name not in known:
+                raise UnknownNameError(f"no {side} attribute named {name!r} in the fit; it has {', '.join(known)}")
+        row = names.encode({name: [value] for name, value in attributes.items()}, 1)
+        factors = self.user_factors_ if side == "user" else self.item_factors_
+        prior = np.asarray(factors.mean(axis=0)).ravel()
+        memberships: NDArray[np.float32] = fold_in_attributes(row, weights, self.config_, prior=prior)[0]
+        return memberships
+
+    def _attribute_weights(self, side: str) -> NDArray[np.float32]:
+        check_choice(side, "side", ("user", "item"))
+        return self.user_attribute_weights_ if side == "user" else self.item_attribute_weights_
+
+    def _attribute_names(self, side: str) -> AttributeNames:
+        return self._both_attribute_names[side == "item"]
+
+    @cached_property
+    def _both_attribute_names(self) -> tuple[AttributeNames, AttributeNames]:
+        return attribute_names(self.interactions_)
+
+    @property
+    def refusals_(self) -> Adjacency:
+        """What each user refused, user -> items."""
+        data = self.interactions_
+        nothing = Adjacency(np.zeros(data.n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        return nothing if data.refusals is None else data.refusals
 
     @property
     def _base(self) -> float:

@@ -1,4 +1,4 @@
-"""Links, peers, taste and appeal of a fit, which Ctrl-C may leave out."""
+"""What a fit is given besides the purchases, their weights, and other evidence, which Ctrl-C may leave out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,23 @@ from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 
+from ocular.data.interactions import Interactions
 from ocular.data.ordering import Ordering, taken, taken_twice
+from ocular.data.weights import given_weights, weighted
+from ocular.errors import ConfigError, Parameter
 from ocular.evidence import EvidenceConfig
+from ocular.solver.config import FitConfig
+
+
+def with_weights(interactions: Interactions, config: FitConfig, sample_weight: Any = None) -> Interactions:
+    """Return the purchases with the weights that the parameters ask for or the caller gives."""
+    if sample_weight is None:
+        return weighted(interactions, config.half_life, config.weights)
+    for name in ("half_life", "weights"):
+        if getattr(config, name) is not None:
+            given = Parameter("sample_weight"), " or ", Parameter(name)
+            raise ConfigError("expected either ", *given, ", got both; leave one out")
+    return interactions.weighted(given_weights(interactions, sample_weight))
 
 
 class FittedEvidence(NamedTuple):

@@ -42,6 +42,10 @@ class Parameters:
         relative: bool = False,
         bias: bool = False,
         background: float = 1e-4,
+        half_life: float | str | None = None,
+        weights: str | None = None,
+        refusal_weight: float = 10.0,
+        attribute_strength: float = 0.0,
         max_iter: int = 100,
         tol: float = 1e-4,
         beta: float = 0.5,
@@ -73,6 +77,10 @@ class Parameters:
         self.relative = relative
         self.bias = bias
         self.background = background
+        self.half_life = half_life
+        self.weights = weights
+        self.refusal_weight = refusal_weight
+        self.attribute_strength = attribute_strength
         self.max_iter = max_iter
         self.tol = tol
         self.beta = beta
@@ -102,6 +110,10 @@ class Parameters:
             relative=self.relative,
             bias=self.bias,
             background=self.background,
+            half_life=cast("float | None", self.half_life),
+            weights=self.weights,
+            refusal_weight=self.refusal_weight,
+            attribute_strength=self.attribute_strength,
             max_iter=self.max_iter,
             tol=self.tol,
             beta=self.beta,

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ocular.data.interactions import Adjacency, Interactions
+from ocular.data.interactions import Adjacency, Interactions, merged
 from ocular.data.matrices import rows_for_ids
 from ocular.errors import DataError
 from ocular.evidence import Evidence
@@ -42,9 +42,9 @@ class Ranking(Fitted):
         `user_items` holds what the users have, by default what was fitted: a row for each id of `userid`, as in
         implicit; a matrix with another number of rows must have one for every fitted user. `recalculate_user` folds
         those rows in instead of using the fitted memberships. `items` restricts the choice, `filter_items` leaves some
-        out; so does `excluded_items_`. Users are scored one after the other: nothing of the size users × items is
-        built. Where fewer than N items are left, ids are −1 and probabilities nan.
-        Items of equal probability (all, for a user without purchases) come by popularity.
+        out; so do `excluded_items_` and `refusals_`. Users are scored one after the other: nothing of the size users ×
+        items is built. Where fewer than N items are left, ids are −1 and probabilities nan. Items of equal probability
+        (all, for a user without purchases) come by popularity.
         """
         check_is_fitted(self)
         N = check_n(N)
@@ -59,7 +59,8 @@ class Ranking(Fitted):
             factors, bias, evidence = self.user_factors_[ids], self.user_bias_[ids], self._evidence
             attributes = self.taste_[ids], self._values_of(ids)
             users = evidence.user_rows(factors, has, evidence.peers_by_user[ids], *attributes)
-        owned = has if filter_already_liked_items else None
+        refused = None if self.interactions_.refusals is None else self.interactions_.refusals.take(ids)
+        owned = merged(has if filter_already_liked_items else None, refused)
         allowed = allowed_mask(items, filter_items, self.interactions_.n_items, "item")
         if self.excluded_items_.any():
             allowed = ~self.excluded_items_ if allowed is None else allowed & ~self.excluded_items_
@@ -78,9 +79,10 @@ class Ranking(Fitted):
         """
         Return the N users most likely to want an item (1-D) or each of many items (2-D): (ids, probabilities).
 
-        Best first, without those who have the item unless `filter_already_liked_items` is False. `users` restricts the
-        choice, `filter_users` leaves some out. Users of equal probability come by their number of purchases. Where
-        fewer than N users are left, ids are −1 and probabilities nan. An item in `excluded_items_` raises DataError.
+        Best first, without those who refused the item and those who have it, unless `filter_already_liked_items` is
+        False. `users` restricts the choice, `filter_users` leaves some out. Users of equal probability come by their
+        number of purchases. Where fewer than N users are left, ids are −1 and probabilities nan. An item in
+        `excluded_items_` raises DataError.
         """
         check_is_fitted(self)
         N = check_n(N)
@@ -89,7 +91,8 @@ class Ranking(Fitted):
         if len(excluded):
             name = self.interactions_.item_name(int(excluded[0]))
             raise DataError(f"expected a product that may be recommended, got {name!r}, which the fit excluded")
-        owned = self.interactions_.by_item.take(ids) if filter_already_liked_items else None
+        buyers = self.interactions_.by_item.take(ids)
+        owned = merged(buyers if filter_already_liked_items else None, buyers.refused)
         allowed = allowed_mask(users, filter_users, self.interactions_.n_users, "user")
         rows = self._evidence.item_rows[ids]
         best, affinity = self._user_scorer.top(rows, owned, N, allowed, self._ranking_device)

@@ -28,6 +28,8 @@ class Saving(Fitted):
             user_bias=self.user_bias_,
             item_bias=self.item_bias_,
             bias=float(self.bias_),
+            user_attribute_weights=self.user_attribute_weights_,
+            item_attribute_weights=self.item_attribute_weights_,
             objective_values=self.history_,
             converged=self.converged_,
             excluded_items=self.excluded_items_,
@@ -65,6 +67,8 @@ class Saving(Fitted):
         self.n_features_in_ = saved.interactions.n_items
         self.user_factors_, self.item_factors_ = saved.user_factors, saved.item_factors
         self.user_bias_, self.item_bias_, self.bias_ = saved.user_bias, saved.item_bias, saved.bias
+        self.user_attribute_weights_ = saved.user_attribute_weights
+        self.item_attribute_weights_ = saved.item_attribute_weights
         self.history_, self.converged_, self.interrupted_ = saved.objective_values, saved.converged, False
         self.objective_, self.n_iter_ = self.history_[-1], len(self.history_)
         self.excluded_items_, self.calibration_, self.tuning_ = saved.excluded_items, calibration, tuning

@@ -44,7 +44,8 @@ class BaseBackend(ABC):
     A sweep without its row steps, which a subclass adds.
 
     The sums, the format of the memberships and the objective are computed here, always in the same order, so that every
-    way to step the rows ends with the same bytes. Of `by_user` and `by_item` only the ends of the rows are used.
+    way to step the rows ends with the same bytes. Of `by_user` and `by_item` only the ends of the rows, and of what
+    they refused, are used.
     """
 
     def __init__(self, by_user: Adjacency, by_item: Adjacency, config: FitConfig, *, sparse: float = SPARSE) -> None:
@@ -55,7 +56,9 @@ class BaseBackend(ABC):
         self._user_weights = user_weights(by_user, len(by_item), config.relative)
         self._item_weights = np.ones(len(by_item), dtype=np.float32)
         self._user_values, self._item_values = np.empty(len(by_user)), np.empty(len(by_item))  # each row's share of Q
-        self._n_unknown = len(by_user) * len(by_item) - int(by_user.indptr[-1])
+        refused = 0 if by_user.refused is None else int(by_user.refused.indptr[-1])
+        # a refused pair counts c times
+        self._n_unknown = len(by_user) * len(by_item) - int(by_user.indptr[-1]) + (config.refusal_weight - 1) * refused
 
     def start(self, state: State) -> None:
         self._state = state
@@ -91,6 +94,10 @@ class BaseBackend(ABC):
     def _inverse_probabilities(self) -> NDArray[np.float64]:
         """Return Σ w / p over the positives of each user, (n_users,)."""
 
+    @abstractmethod
+    def _positive_weights(self) -> NDArray[np.float64]:
+        """Return Σ w_ui over the positives of each user, (n_users,)."""
+
     def _choose_format(self) -> None:
         """Make the memberships dense or sparse, whichever makes the next sweep faster."""
         s = self._state
@@ -111,7 +118,7 @@ class BaseBackend(ABC):
         """Return the overall bias after one EM step, as in `objective.updated_bias`."""
         s = self._state
         inverse = self._inverse_probabilities()
-        pairs = self._n_unknown + float((self._user_weights * self._by_user.degrees).sum(dtype=np.float64))
+        pairs = self._n_unknown + float((self._user_weights * self._positive_weights()).sum(dtype=np.float64))
         return s.bias * float(inverse.sum()) / pairs if pairs else s.bias
 
 
@@ -126,6 +133,14 @@ def column_sums(table: Factors, pool: RowPool) -> tuple[NDArray[np.float32], NDA
         pool.run_chunks(sparse_kernels.sum_sparse_columns, pairwise(starts), *csr_parts(table), blocks, SUM_BLOCK)
     sums, squares = blocks.sum(axis=1)
     return sums.astype(np.float32), squares
+
+
+def weight_sums(positives: Adjacency) -> NDArray[np.float64]:
+    """Return the sum of the weights of each row's positives."""
+    if positives.weights is None:
+        return positives.degrees.astype(np.float64)
+    rows = np.repeat(np.arange(len(positives)), positives.degrees)
+    return np.asarray(np.bincount(rows, positives.weights, minlength=len(positives)), dtype=np.float64)
 
 
 def csr_parts(factors: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float32]]:

@@ -17,11 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ocular.errors import ArtifactError
+from ocular.solver.attributes import SideAttributes
 from ocular.solver.config import Factors, FitConfig, State
 from ocular.storage import check_writable, write_file
 
 FORMAT, VERSION = "ocular-checkpoint", 4  # 4: notes, and files without a state
 PARTS = ("data", "indices", "indptr")  # of sparse memberships
+WEIGHTS = ("user_attribute_weights", "item_attribute_weights")
 # parameters that may change between a fit and its continuation, because they do not change what a sweep does
 CHANGEABLE = ("max_iter", "tol", "n_threads")
 
@@ -48,7 +50,9 @@ class Data(Protocol):
 class Saver:
     """Reads a checkpoint of the same data and parameters, and writes it when it is due."""
 
-    def __init__(self, checkpoint: Checkpoint, data: Data, config: FitConfig) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, data: Data, config: FitConfig, attributes: SideAttributes | None = None
+    ) -> None:
         self._checkpoint = checkpoint
         fixed = {name: value for name, value in asdict(config).items() if name not in CHANGEABLE}
         self._meta: dict[str, Any] = {
@@ -65,6 +69,9 @@ class Saver:
             "user_steps": (n_users,),
             "item_steps": (n_items,),
         }
+        if attributes is not None and config.attribute_strength > 0:
+            self._meta["attributes"] = attributes.fingerprint()
+            self._shapes |= attributes.weight_shapes(config.n_coclusters)
         self._saved_at = time.monotonic()
         self._saved_sweep = 0
         check_writable(checkpoint.path)  # now, not after the first minutes of sweeps
@@ -75,7 +82,7 @@ class Saver:
         if not path.exists():
             return None
         with _opened(path) as arrays:
-            self._check_config(path, _checked_meta(path, arrays, self._meta["data"])["config"])
+            self._check(path, _checked_meta(path, arrays, self._meta["data"]))
             if len(arrays) == 1:
                 return None  # only what the caller has noted
             state = State(
@@ -86,12 +93,14 @@ class Saver:
         self._saved_sweep = len(state.objectives)
         return state
 
-    def _check_config(self, path: Path, theirs: dict[str, Any]) -> None:
-        ours = self._meta["config"]
+    def _check(self, path: Path, meta: dict[str, Any]) -> None:
+        ours, theirs = self._meta["config"], asdict(FitConfig()) | meta["config"]  # what came later had its default
         different = [name for name in ours if theirs.get(name) != ours[name]]
         if different:
             was = ", ".join(f"{name}={theirs.get(name)!r}" for name in different)
             raise ArtifactError(f"{path} belongs to a fit with {was}; delete it or choose another file")
+        if meta.get("attributes") != self._meta.get("attributes"):
+            raise ArtifactError(f"{path} belongs to other attributes; delete it or choose another file")
 
     def due(self, sweep: int) -> bool:
         c = self._checkpoint
@@ -106,6 +115,7 @@ class Saver:
             item_steps=state.item_steps,
             bias=np.float64(state.bias),
             objectives=np.array(state.objectives),
+            **{name: getattr(state, name) for name in WEIGHTS if name in self._shapes},
             **_packed("user_factors", state.user_factors),
             **_packed("item_factors", state.item_factors),
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency
 from ocular.data.ordering import Ordering, taken
+from ocular.data.weights import check_kind, half_life_days
 from ocular.validation import check_choice, check_flag, check_number, check_whole
 
 LANES = 16  # factor columns are padded with zeros to a multiple of this, so that vector loops have no scalar tail
@@ -32,6 +33,9 @@ class FitConfig:
     relative: bool = False
     bias: bool = False
     background: float = 1e-4
+    half_life: float | None = None  # days
+    weights: str | None = None
+    refusal_weight: float = 10.0
     max_iter: int = 100
     tol: float = 1e-4
     beta: float = 0.5
@@ -40,6 +44,7 @@ class FitConfig:
     init: str = "auto"
     seed: int | None = None
     n_threads: int | None = None
+    attribute_strength: float = 0.0
 
     def __post_init__(self) -> None:
         whole, number = self._check(check_whole), self._check(check_number)
@@ -52,8 +57,12 @@ class FitConfig:
         number("regularization", 0, 1e12)
         number("tol", 0)
         number("background", 1e-12, 1)
+        number("refusal_weight", 1, 1e6)
+        object.__setattr__(self, "half_life", half_life_days(self.half_life))
+        object.__setattr__(self, "weights", check_kind(self.weights, self.half_life))
         number("beta", 0.01, 0.99)
         number("sigma", 0.0001, 0.99)
+        number("attribute_strength", 0, 1e6)
         for name in ("relative", "bias"):
             self._check(check_flag)(name)
         check_choice(self.line_search, "line_search", LINE_SEARCHES)
@@ -92,6 +101,8 @@ class State:
     item_steps: NDArray[np.float32]  # (n_items,)
     bias: float = 0.0
     objectives: list[float] = field(default_factory=list)  # Q after each sweep
+    user_attribute_weights: NDArray[np.float32] | None = None  # (L, K + 1) where the users' attributes are fitted
+    item_attribute_weights: NDArray[np.float32] | None = None
 
     def restored(self, ordering: Ordering) -> State:
         """Return the state of a fit in the order of names with its rows in the order of the caller."""
@@ -112,6 +123,31 @@ def user_weights(by_user: Adjacency, n_items: int, relative: bool) -> NDArray[np
         return np.ones(len(positives), dtype=np.float32)
     weights = (n_items - positives) / np.maximum(positives, 1)
     return np.where(positives > 0, weights, 1.0).astype(np.float32)
+
+
+RowExtras: TypeAlias = tuple[NDArray[np.float32] | None, NDArray[np.int64] | None, NDArray[np.int32] | None, np.float32]
+
+
+def row_extras(positives: Adjacency, refusal_weight: float) -> RowExtras:
+    """
+    Return what kernels know of rows besides their positives: the weights of these, then what was refused.
+
+    The latter are ends, columns and how much more than 1 they weigh. They are None where there is nothing: Numba
+    compiles a kernel for that case by itself, in which nothing is left of them.
+    """
+    refused = positives.refused if refusal_weight > 1 else None
+    parts = (None, None) if refused is None else (refused.indptr, refused.indices)
+    return positives.weights, *parts, np.float32(refusal_weight - 1)
+
+
+def column_settings(config: FitConfig, bias_column: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the penalty of each column of the working arrays, and 1 where it may move: memberships and a bias."""
+    ridge, free = np.zeros(config.width, dtype=np.float32), np.zeros(config.width, dtype=np.float32)
+    ridge[: config.n_coclusters] = config.regularization
+    free[: config.n_coclusters] = 1.0
+    if config.bias:
+        free[bias_column] = 1.0
+    return ridge, free
 
 
 def padded(rows: Factors, width: int) -> NDArray[np.float32]:

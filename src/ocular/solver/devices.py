@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Interactions
-from ocular.errors import ConfigError, MissingExtraError
+from ocular.errors import ConfigError, MissingExtraError, Parameter
 from ocular.solver import cpu
+from ocular.solver.attributes import SideAttributes
 from ocular.solver.backend import Backend
 from ocular.solver.config import FitConfig
 
@@ -49,13 +50,25 @@ def find_device(device: object) -> str:
     return device
 
 
-def open_backend(device: str, interactions: Interactions, config: FitConfig) -> Backend:
+def open_backend(
+    device: str, interactions: Interactions, config: FitConfig, attributes: SideAttributes | None = None
+) -> Backend:
     """Return the backend of a device; too little memory on a GPU is refused here, before anything is copied."""
     name = find_device(device)
     if name == "cpu":
-        return cpu.CpuBackend(interactions, config)
+        return cpu.CpuBackend(interactions, config, attributes=attributes)
+    check_no_attributes(config, name)
+    _check_plain(interactions.by_user)
     backend: Backend = _gpu().GpuBackend(interactions, config, name)
     return backend
+
+
+def check_no_attributes(config: FitConfig, where: str) -> None:
+    """Refuse attributes in the likelihood on anything but the CPU of this machine."""
+    if config.attribute_strength > 0:
+        strength = Parameter("attribute_strength", 0)
+        got = f" on {where}, got {config.attribute_strength:g}: attributes in the likelihood are fitted on the CPU"
+        raise ConfigError("expected ", strength, got, " of one machine; leave it out, or fit there")
 
 
 def fold_in(
@@ -65,6 +78,7 @@ def fold_in(
     name = find_device(device)
     if name == "cpu":
         return cpu.fold_in(positives, item_factors, config, bias)
+    _check_plain(positives)
     rows: NDArray[np.float32] = _gpu().fold_in(positives, item_factors, config, bias, name)
     return rows
 
@@ -111,6 +125,15 @@ def check_memory(device: str, available: float, size: tuple[int, int, int], conf
         f"expected a fit within the {available / 1e9:.2f} GB that are free on {device}, got {needed / 1e9:.2f} GB for "
         f"{config.n_coclusters} co-clusters; use {remedy}"
     )
+
+
+def _check_plain(positives: Adjacency) -> None:
+    """Refuse what the kernels of a GPU do not know."""
+    if positives.weights is not None or positives.refused is not None:
+        raise ConfigError(
+            "expected purchases of equal weight and no refusals on a GPU, got others; fit them with ",
+            Parameter("device", "cpu"),
+        )
 
 
 def _count_gpus() -> int:

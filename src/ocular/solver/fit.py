@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ocular.errors import FitError
+from ocular.solver.attributes import SideAttributes
 from ocular.solver.backend import Backend
 from ocular.solver.checkpoint import Checkpoint, Data, Saver
 from ocular.solver.config import FitConfig, State
@@ -38,13 +39,15 @@ def run_fit(
     *,
     callback: Callback | None = None,
     checkpoint: Checkpoint | None = None,
+    attributes: SideAttributes | None = None,
 ) -> FitResult:
     """
     Sweep until the relative decrease of Q falls below config.tol, config.max_iter is reached, or Ctrl-C.
 
-    `start` makes the first state; it is not called where a checkpoint holds a later one.
+    `start` makes the first state; it is not called where a checkpoint holds a later one. `attributes` are those that
+    the backend fits, if any: a checkpoint belongs to them.
     """
-    saver = None if checkpoint is None else Saver(checkpoint, data, config)
+    saver = None if checkpoint is None else Saver(checkpoint, data, config, attributes)
     saved = None if saver is None else saver.load()
     if saved is not None and checkpoint is not None:
         _log.info("resuming from %s after sweep %d", checkpoint.path, len(saved.objectives))

@@ -101,21 +101,29 @@ def sum_of_logs(p, weights, n, bits):
 
 
 @inlined
-def likelihood(z, neighbours, row_weight, other_weights, background, p, w, bits):
-    """What a block of positives with these affinities adds to Q; fills their probabilities p and weights w."""
+def likelihood(z, neighbours, row_weight, other_weights, pair_weights, background, p, w, bits):
+    """
+    What a block of positives with these affinities adds to Q; fills their probabilities p and weights w.
+
+    `pair_weights`, those of the positives, are None where all weigh 1, and then cost nothing.
+    """
     n = len(neighbours)
     probabilities(z, n, background, p, bits)
     known = ZERO
     for j in range(n):
         known += z[j]
         w[j] = row_weight * other_weights[neighbours[j]]
+    if pair_weights is not None:
+        for j in range(n):
+            w[j] *= pair_weights[j]
     return -(known + sum_of_logs(p, w, n, bits))
 
 
 @inlined
 def row_value(
-    f, other, other_sum, ridge, neighbours, row_weight, other_weights, background, slopes, gradient, diagonal, scratch
-):
+    f, other, other_sum, ridge, neighbours, row_weight, other_weights, pair_weights, background, slopes, gradient,
+    diagonal, scratch,
+):  # fmt: skip
     """A row's share of Q and, where `slopes` is true, its gradient and the diagonal of its Hessian."""
     z, p, w, pull, curvature, bits = scratch
     value = 0.0
@@ -129,7 +137,8 @@ def row_value(
         block = neighbours[start : start + BLOCK]
         n = len(block)
         affinities(f, other, block, z)
-        value += likelihood(z, block, row_weight, other_weights, background, p, w, bits)
+        pairs = None if pair_weights is None else pair_weights[start : start + BLOCK]
+        value += likelihood(z, block, row_weight, other_weights, pairs, background, p, w, bits)
         if slopes:
             for j in range(n):
                 odds = ONE / p[j] - ONE  # e^−z / (1 − e^−z)
@@ -139,6 +148,14 @@ def row_value(
     return value
 
 
+@inlined
+def add_refused(total, other, refused, refusal):
+    """total += refusal · Σ_j other[j] over what the row refused: unknowns that weigh 1 + refusal."""
+    for j in refused:
+        for k in range(len(total)):
+            total[k] += refusal * other[j, k]
+
+
 @compiled
 def update_rows(
     rows,  # (n_rows, K) updated in place
@@ -146,7 +163,11 @@ def update_rows(
     other_sum,  # (K,) sum over all rows of the other side
     indptr,  # (n_rows + 1,) positives of the rows
     indices,  # (nnz,)
-    row_weights,  # (n_rows,) a positive weighs row_weights[r] * other_weights[j]
+    pair_weights,  # (nnz,), or None; a positive weighs row_weights[r] * other_weights[j] * its own weight
+    refused_ends,  # (n_rows + 1,) what the rows refused, or None
+    refused,
+    refusal,  # by how much more than 1 it weighs
+    row_weights,  # (n_rows,)
     other_weights,  # (n_other,)
     ridge,  # (K,) penalty of each column
     free,  # (K,) 1 where the column may move, 0 where it is a constant
@@ -164,13 +185,18 @@ def update_rows(
     floats = np.empty((5, BLOCK), np.float32)
     scratch = (floats[0], floats[1], floats[2], floats[3], floats[4], np.empty(BLOCK, np.int32))
     gradient, diagonal, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    there = np.empty(K, np.float32)
+    there, total = np.empty(K, np.float32), other_sum if refused_ends is None else other_sum.copy()
     for r in range(first_row, last_row):
         f, weight = rows[r], row_weights[r]
         neighbours = indices[indptr[r] : indptr[r + 1]]
+        pairs = None if pair_weights is None else pair_weights[indptr[r] : indptr[r + 1]]
+        if refused_ends is not None:
+            total[:] = other_sum
+            add_refused(total, other, refused[refused_ends[r] : refused_ends[r + 1]], refusal)
         here = row_value(
-            f, other, other_sum, ridge, neighbours, weight, other_weights, background, True, gradient, diagonal, scratch
-        )
+            f, other, total, ridge, neighbours, weight, other_weights, pairs, background, True, gradient, diagonal,
+            scratch,
+        )  # fmt: skip
         for k in range(K):
             gradient[k] *= free[k]
             direction[k] = gradient[k] / max(diagonal[k], MIN_CURVATURE) if scaled else gradient[k]
@@ -187,7 +213,7 @@ def update_rows(
             if -slope <= RESOLUTION * abs(here):
                 break
             value = row_value(
-                there, other, other_sum, ridge, neighbours, weight, other_weights, background,
+                there, other, total, ridge, neighbours, weight, other_weights, pairs, background,
                 False, gradient, diagonal, scratch,
             )  # fmt: skip
             if value - here <= sigma * slope:
@@ -201,7 +227,7 @@ def update_rows(
 
 @compiled
 def sum_inverse_probabilities(
-    rows, other, indptr, indices, row_weights, other_weights, background, out, first_row, last_row
+    rows, other, indptr, indices, pair_weights, row_weights, other_weights, background, out, first_row, last_row
 ):
     """out[r] = Σ_j w_j / p_j over the row's positives: what the overall bias needs."""
     z, p, bits = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
@@ -212,6 +238,9 @@ def sum_inverse_probabilities(
             block = neighbours[start : start + BLOCK]
             affinities(rows[r], other, block, z)
             probabilities(z, len(block), background, p, bits)
+            if pair_weights is not None:
+                for j in range(len(block)):
+                    p[j] /= pair_weights[indptr[r] + start + j]
             for j in range(len(block)):
                 total += np.float64(row_weights[r] * other_weights[block[j]] / p[j])
         out[r] = total

@@ -13,6 +13,7 @@ from numba import njit
 
 ROOM = 32  # columns are padded to a multiple of this, so that vector loops have no scalar tail
 ZERO, ONE = np.float32(0), np.float32(1)
+MIN_COST = np.float32(1e-3)
 MEAN_AFFINITY = 0.5  # of the positives at the start
 SCAN = 8  # where more than this part of all features are seen, all are gone through
 SHIFT = 18  # of a float32, so that its sign, exponent and 5 bits are left
@@ -30,6 +31,9 @@ def fit_targets(
     entity_ends, features,  # of each entity: its features
     totals,  # (n_features,) number of entities with each
     weights,  # (n_entities,) of a positive
+    pair_weights,  # (n_positives,) besides, or None
+    refused_ends, refused,  # of each target: the entities that refused it, or None
+    refusal,  # by how much more than 1 they weigh
     itself,  # (n_targets,) the feature that is the target, −1 where there is none: it is no candidate
     n_links, ridge, background, relaxation, max_iter, tol, max_rows, max_features, min_link, kept_share,
     columns, strengths, sizes, first, last,
@@ -70,11 +74,22 @@ def fit_targets(
             place[j] = k + 1
             cost[k + 1] = totals[j]
             shares[k + 1] = np.float32(count[j]) / totals[j]
+        row_weights = np.empty(n_rows, np.float32)
         for r in range(n_rows):
+            row_weights[r] = weights[rows[r]]
+            if pair_weights is not None:
+                row_weights[r] *= pair_weights[begin + r * step]
             for a in range(entity_ends[rows[r]], entity_ends[rows[r] + 1]):
                 table[r, place[features[a]]] = 1
-        _start(table[:n_rows], rows, weights, scale, shares, s, cost)
-        _minimise(table[:n_rows], rows, weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol)
+        _start(table[:n_rows], row_weights, scale, shares, s, cost)
+        if pair_weights is not None:
+            for k in range(1, n + 1):  # a sample of light positives may take off more than there is
+                cost[k] = max(cost[k], MIN_COST)
+        if refused_ends is not None:
+            for e in refused[refused_ends[t] : refused_ends[t + 1]]:
+                for a in range(entity_ends[e], entity_ends[e + 1]):
+                    cost[place[features[a]]] += refusal
+        _minimise(table[:n_rows], row_weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol)
         for k in range(n):
             place[chosen[k]] = 0
         sizes[t] = keep_strongest(chosen[:n], s[1 : n + 1], min_link, kept_share, strengths[t - first])
@@ -199,7 +214,7 @@ def keep_strongest(chosen, s, min_link, kept_share, strengths):
 
 
 @inlined
-def _start(table, rows, weights, scale, shares, s, cost):
+def _start(table, weights, scale, shares, s, cost):
     """
     Start in proportion to the share of a feature's entities that are positive, scaled to a mean affinity.
 
@@ -209,7 +224,7 @@ def _start(table, rows, weights, scale, shares, s, cost):
     total, width = 0.0, len(s)
     for r in range(len(table)):
         row, z = table[r], ZERO
-        more = scale * (weights[rows[r]] - ONE)
+        more = scale * (weights[r] - ONE)
         for k in range(width):
             z += np.float32(row[k]) * shares[k]
         if more != ZERO:
@@ -223,7 +238,7 @@ def _start(table, rows, weights, scale, shares, s, cost):
 
 
 @inlined
-def _minimise(table, rows, weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol):
+def _minimise(table, weights, cost, s, n, scale, ridge, background, relaxation, max_iter, tol):
     """
     Minimise in place, by EM steps: seen as a sum of Poisson counts of which at least one happened, a positive owes
     s_j / (1 − e^(−z)) events to the feature j.
@@ -242,7 +257,7 @@ def _minimise(table, rows, weights, cost, s, n, scale, ridge, background, relaxa
             for k in range(width):
                 z += np.float32(row[k]) * s[k]
             gap = math.expm1(-(z + background))
-            weight = weights[rows[r]]
+            weight = weights[r]
             value -= weight * (math.log(-gap) + z)
             pull = -weight / np.float32(gap)
             for k in range(width):

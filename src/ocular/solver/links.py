@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ocular.data.interactions import Adjacency
 from ocular.errors import ConfigError, Parameter
 from ocular.solver import link_kernels, square_kernels
+from ocular.solver.config import RowExtras, row_extras
 from ocular.solver.pool import CHUNKS_PER_THREAD, RowPool
 
 RELAXATION = 1.8  # of an EM step, as a power of its ratio
@@ -44,6 +45,7 @@ class LinkConfig:
     tol: float = 3e-3  # relative decrease of a target's objective at which it stops; rankings change no more below it
     n_threads: int = 1
     loss: str = LIKELIHOOD
+    refusal_weight: float = 1.0  # c of a refused pair
     kept_share: float = 1.0  # of the sum of a target's links: the strongest that carry it stay, the others are dropped
 
 
@@ -60,8 +62,8 @@ def fit_links(
     Return the links, (n_features, n_targets), row j and column t, as float32.
 
     `targets` lists the entities that are positive for each target, `entities` the features of each entity; `weights`
-    are those of the positives of each entity. `itself`, (n_targets,), is the number of each target among the features,
-    −1 for none; by default the features are the targets.
+    are those of the positives of each entity, besides those that `targets` has. `itself`, (n_targets,), is the number
+    of each target among the features, −1 for none; by default the features are the targets.
     """
     totals = np.bincount(entities.indices, minlength=n_features).astype(np.float32)
     weights = np.ones(len(entities), dtype=np.float32) if weights is None else weights
@@ -90,9 +92,12 @@ def fit_block(
     sizes = np.zeros(len(targets), dtype=np.int64)
     parts: dict[int, tuple[NDArray[np.int32], NDArray[np.float32]]] = {}  # by the first target
     kernel: Any = link_kernels.fit_targets
-    inputs, settings = (totals, weights), _settings(config)
+    extras = row_extras(targets, config.refusal_weight)
+    inputs: tuple[Any, ...] = (totals, weights, *extras)
+    settings = _settings(config)
     if config.loss == SQUARES:
-        kernel, inputs = square_kernels.fit_targets, _squares(entities, totals, weights, pool)
+        _check_squares(totals, weights, extras)
+        kernel, inputs = square_kernels.fit_targets, _squares(entities, totals, pool)
 
     features = entities.indices.view(np.uint32)  # without a sign, which Numba would look at
 
@@ -122,16 +127,24 @@ def _settings(config: LinkConfig) -> tuple[Any, ...]:
     return config.regularization, *relaxed, MAX_ROWS, MAX_FEATURES
 
 
+def _check_squares(totals: NDArray[np.float32], weights: NDArray[np.float32], extras: RowExtras) -> None:
+    """Refuse what least squares cannot do: its counts of pairs are the same for all targets."""
+    n, loss = len(totals), Parameter("link_loss", LIKELIHOOD)
+    pair_weights, refused_ends, *_ = extras
+    if n > MAX_SQUARES:
+        raise ConfigError(f"expected at most {MAX_SQUARES:,} products for least squares, got {n:,}; use ", loss)
+    if (weights != 1).any() or pair_weights is not None:
+        raise ConfigError("expected purchases of equal weight for least squares, got others; use ", loss)
+    if refused_ends is not None:
+        remedy = " or ", Parameter("refusal_weight", 1)
+        raise ConfigError("expected no refusals to learn from with least squares, got some; use ", loss, *remedy)
+
+
 def _squares(
-    entities: Adjacency, totals: NDArray[np.float32], weights: NDArray[np.float32], pool: RowPool
+    entities: Adjacency, totals: NDArray[np.float32], pool: RowPool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return how many entities have each pair of features, and 1 / √total of each feature."""
     n = len(totals)
-    loss = Parameter("link_loss", LIKELIHOOD)
-    if n > MAX_SQUARES:
-        raise ConfigError(f"expected at most {MAX_SQUARES:,} products for least squares, got {n:,}; use ", loss)
-    if (weights != 1).any():
-        raise ConfigError("expected purchases of equal weight for least squares, got others; use ", loss)
     holders = entities.matrix(n).T.tocsr()
     by_feature = Adjacency(holders.indptr.astype(np.int64), holders.indices.astype(np.int32))
     gram = np.zeros((n, n), dtype=np.float32)

@@ -4,9 +4,10 @@ The mathematics of OCuLaR in plain float64 NumPy: the definition that every kern
 A pair of user u and item i has the affinity z = ⟨f_u, f_i⟩ + b_u + b_i + b + background and is positive with
 probability 1 − e^(−z). A fit minimises, over non-negative memberships f and biases b,
 
-    Q = Σ_{r=1} −w_u log(1 − e^(−z))  +  Σ_{r=0} (z − background)  +  λ (Σ‖f_u‖² + Σ‖f_i‖²)
+    Q = Σ_{r=1} −w_u w_ui log(1 − e^(−z))  +  Σ_{r=0} c_ui (z − background)  +  λ (Σ‖f_u‖² + Σ‖f_i‖²)
 
-with w_u = 1 (OCuLaR) or |unknowns of u| / |positives of u| (R-OCuLaR). Biases carry no penalty.
+with w_u = 1 (OCuLaR) or |unknowns of u| / |positives of u| (R-OCuLaR). Biases carry no penalty. Unless weights are
+given, w_ui = 1; unless pairs were refused, c_ui = 1, and c > 1 for those that were.
 
 Everything here builds users × items arrays: it is for small data and for tests.
 """
@@ -55,18 +56,35 @@ def user_weights(R: Array, relative: bool) -> Array:
     return np.where(positives > 0, (R.shape[1] - positives) / np.maximum(positives, 1), 1.0)
 
 
+def pair_weights(
+    R: Array, weights: Array, given: Array | None = None, refused: Array | None = None, refusal_weight: float = 1.0
+) -> Array:
+    """
+    The weight of every pair, (n_users, n_items): w_u w_ui of a positive, c of a refused pair, 1 of any other unknown.
+
+    `weights` are w_u, `given` holds w_ui at the positives, and `refused` is 1 where a pair was refused.
+    """
+    positive = np.broadcast_to(weights[:, None], R.shape) * (1.0 if given is None else given)
+    unknown = 1.0 if refused is None else np.where(refused > 0, refusal_weight, 1.0)
+    return np.where(R > 0, positive, unknown)
+
+
+def _of_pairs(R: Array, weights: Array) -> Array:
+    return weights if weights.ndim == 2 else pair_weights(R, weights)
+
+
 def objective(R: Array, p: Parameters, weights: Array, regularization: float, background: float) -> float:
-    """Q of the 0/1 matrix R."""
-    z = affinities(p, background)
-    likelihood = np.where(R > 0, -weights[:, None] * np.log(probability(z)), z - background)
+    """Q of the 0/1 matrix R; `weights` are those of users, (n_users,), or of all pairs."""
+    z, W = affinities(p, background), _of_pairs(R, weights)
+    likelihood = W * np.where(R > 0, -np.log(probability(z)), z - background)
     penalty = regularization * ((p.user_factors**2).sum() + (p.item_factors**2).sum())
     return float(likelihood.sum() + penalty)
 
 
 def gradient(R: Array, p: Parameters, weights: Array, regularization: float, background: float) -> Parameters:
     """∂Q with respect to every parameter."""
-    pull = _pull(R, affinities(p, background), weights)
-    slope = 1.0 - pull  # of Q in z
+    z, W = affinities(p, background), _of_pairs(R, weights)
+    slope = W * np.where(R > 0, -np.exp(-z) / probability(z), 1.0)  # of Q in z
     return Parameters(
         slope @ p.item_factors + 2 * regularization * p.user_factors,
         slope.T @ p.user_factors + 2 * regularization * p.item_factors,
@@ -74,11 +92,6 @@ def gradient(R: Array, p: Parameters, weights: Array, regularization: float, bac
         slope.sum(axis=0),
         float(slope.sum()),
     )
-
-
-def _pull(R: Array, z: Array, weights: Array) -> Array:
-    """How much more than an unknown a positive wants z to grow: 1 + w e^(−z) / (1 − e^(−z)), and 0 for unknowns."""
-    return np.where(R > 0, 1.0 + weights[:, None] * np.exp(-z) / probability(z), 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +103,7 @@ class RowProblem:
     """
 
     neighbours: Array  # (m, K) the other side's rows at the positives
-    other_sum: Array  # (K,) sum over all rows of the other side
+    other_sum: Array  # (K,) sum over all rows of the other side, refused ones c times
     weights: Array  # (m,)
     background: float
     ridge: Array  # (K,) penalty of each column
@@ -153,6 +166,7 @@ def sweep(
     bias_scale: float = 1.0,
 ) -> tuple[Parameters, tuple[Array, Array]]:
     """One sweep: every item row, then every user row. `steps` are the remembered steps of users and items."""
+    W = _of_pairs(R, weights)
     user_steps, item_steps = (s.copy() for s in steps)
     K = p.user_factors.shape[1]
     ridge = np.array([regularization] * K + [0.0, 0.0])
@@ -163,17 +177,16 @@ def sweep(
         out = rows.copy()
         for r in range(len(rows)):
             seen = pairs[r] > 0
-            problem = RowProblem(
-                other[seen], other.sum(axis=0), np.broadcast_to(w[r], len(seen))[seen], background + p.bias, ridge, free
-            )
+            total = np.where(seen, 1.0, w[r]) @ other
+            problem = RowProblem(other[seen], total, w[r, seen], background + p.bias, ridge, free)
             out[r], steps[r] = problem.step(rows[r], float(steps[r]), beta, sigma, scaled)
         return out
 
     constant = bias_scale if with_bias else 0.0
     users = np.column_stack([p.user_factors, p.user_bias / bias_scale, np.full(len(R), constant)])
     items = np.column_stack([p.item_factors, np.full(R.shape[1], constant), p.item_bias / bias_scale])
-    items = half(items, users, R.T, np.broadcast_to(weights, (R.shape[1], len(R))), item_steps, K + 1)
-    users = half(users, items, R, weights[:, None], user_steps, K)
+    items = half(items, users, R.T, W.T, item_steps, K + 1)
+    users = half(users, items, R, W, user_steps, K)
     return replace(
         p,
         user_factors=users[:, :K],
@@ -189,8 +202,9 @@ def updated_bias(R: Array, p: Parameters, weights: Array, background: float) -> 
 
     Seen as a count of Poisson events of which at least one happened, a positive owes b / (1 − e^(−z)) of them to b.
     """
-    inverse = np.where(R > 0, weights[:, None] / probability(affinities(p, background)), 0.0).sum()
-    pairs = (R == 0).sum() + (R * weights[:, None]).sum()
+    W = _of_pairs(R, weights)
+    inverse = np.where(R > 0, W / probability(affinities(p, background)), 0.0).sum()
+    pairs = W.sum()
     return float(p.bias * inverse / pairs) if pairs else p.bias  # relative, and everybody has everything
 
 
@@ -199,26 +213,40 @@ class LinkProblem:
     """
     The links of one target t, a convex function of s ≥ 0 with one entry for each candidate feature j:
 
-        Σ_{e positive} −w_e log(1 − e^(−(background + Σ_j x_ej s_j)))  +  Σ_{e not} Σ_j x_ej s_j  +  μ Σ_j s_j²
+        Σ_{e positive} −w_e log(1 − e^(−(background + Σ_j x_ej s_j)))  +  Σ_{e not} c_e Σ_j x_ej s_j  +  μ Σ_j s_j²
+
+    with c_e = 1, and c > 1 for an entity that refused the target.
 
     For product links t is a product, e a client and x_ej says whether the client bought product j ≠ t; for peers t is a
     client, e a product and j another client.
     """
 
     positives: Array  # (m, n) x of the positive entities
-    unknown: Array  # (n,) number of the other entities with each feature
+    unknown: Array  # (n,) sum of c_e over the other entities with each feature
     weights: Array  # (m,)
     ridge: float
     background: float
 
     @classmethod
-    def of(cls, R: Array, target: int, ridge: float, background: float, weights: Array | None = None) -> LinkProblem:
-        """Return the problem of a column of the 0/1 matrix R, entities × targets, all other columns its features."""
+    def of(
+        cls,
+        R: Array,
+        target: int,
+        ridge: float,
+        background: float,
+        weights: Array | None = None,
+        unknown_weights: Array | None = None,
+    ) -> LinkProblem:
+        """
+        Return the problem of a column of the 0/1 matrix R, entities × targets, all other columns its features.
+
+        `weights` and `unknown_weights`, (n_entities,), are w_e and c_e.
+        """
         x = R.copy()
         x[:, target] = 0.0  # a purchase does not explain itself
         positive = R[:, target] > 0
-        w = np.ones(len(R)) if weights is None else weights
-        return cls(x[positive], x[~positive].sum(axis=0), w[positive], ridge, background)
+        w, c = (np.ones(len(R)) if given is None else given for given in (weights, unknown_weights))
+        return cls(x[positive], c[~positive] @ x[~positive], w[positive], ridge, background)
 
     def value(self, s: Array) -> float:
         z = self.positives @ s + self.background

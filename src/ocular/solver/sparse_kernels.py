@@ -3,6 +3,7 @@ The row update of kernels.py over sparse memberships: its cost follows the non-z
 
 It is exact. A co-cluster that neither the row nor any of its neighbours is in has a gradient of at least 0 at
 membership 0, so the row stays out of it; and so it does where it is not a member and the gradient is not negative.
+Refusals only raise the gradient.
 Only the others, the movers, are stepped. Memberships are CSR arrays (ends, columns, strengths). The affinity of every
 positive is kept from one half-sweep to the next: a row begins with the slopes, and each trial is one pass more.
 """
@@ -108,7 +109,8 @@ def update_sparse_rows(
     row_ends, row_columns, row_strengths,  # the rows as they are, CSR
     other_ends, other_columns, other_strengths,  # the other side, CSR
     affinity_of,  # (nnz,) of each positive of the rows; updated in place
-    other_sum, indptr, indices, row_weights, other_weights, penalty, background, steps, values, beta, sigma, scaled,
+    other_sum, indptr, indices, pair_weights, refused_ends, refused, refusal, row_weights, other_weights, penalty,
+    background, steps, values, beta, sigma, scaled,
     new_columns, new_strengths, new_sizes,  # out: the new rows one after the other, and (n_rows,) how long each is
     first_row, last_row,
 ):  # fmt: skip
@@ -124,12 +126,18 @@ def update_sparse_rows(
     active = np.empty(K + 1, np.uint32)
     movers, f, there = np.empty(K, np.uint32), np.empty(K, np.float32), np.empty(K, np.float32)
     total, gradient, direction = np.empty(K, np.float32), np.empty(K, np.float32), np.empty(K, np.float32)
-    trial = np.empty(1, np.float32)
+    trial, sums = np.empty(1, np.float32), other_sum if refused_ends is None else other_sum.copy()
     for r in range(first_row, last_row):
         first, last, weight = indptr[r], indptr[r + 1], row_weights[r]
         neighbours, z = indices[first:last], affinity_of[first:last]
+        pairs = None if pair_weights is None else pair_weights[first:last]
         if len(neighbours) > len(trial):
             trial = np.empty(2 * len(neighbours), np.float32)
+
+        if refused_ends is not None:
+            for j in refused[refused_ends[r] : refused_ends[r + 1]]:
+                for a in range(other_ends[j], other_ends[j + 1]):
+                    sums[other_columns[a]] += refusal * other_strengths[a]
 
         n_active, here = 0, 0.0
         for a in range(row_ends[r], row_ends[r + 1]):
@@ -138,7 +146,8 @@ def update_sparse_rows(
             n_active += 1
         for start in range(0, len(neighbours), BLOCK):
             block = neighbours[start : start + BLOCK]
-            here += likelihood(z[start:], block, weight, other_weights, background, p, w, bits)
+            block_weights = None if pairs is None else pairs[start : start + BLOCK]
+            here += likelihood(z[start:], block, weight, other_weights, block_weights, background, p, w, bits)
             for j in range(len(block)):
                 await_row(other_ends, other_columns, other_strengths, neighbours, start + j + AHEAD)
                 odds = ONE / p[j] - ONE
@@ -154,11 +163,13 @@ def update_sparse_rows(
         n = 0
         for a in range(n_active):
             k = active[a]
-            slope = other_sum[k] + TWO * penalty * row[k] - slopes[k, 0]
+            slope = sums[k] + TWO * penalty * row[k] - slopes[k, 0]
             if (row[k] > ZERO) | (slope < ZERO):
-                movers[n], f[n], total[n], gradient[n], direction[n] = k, row[k], other_sum[k], slope, slopes[k, 1]
+                movers[n], f[n], total[n], gradient[n], direction[n] = k, row[k], sums[k], slope, slopes[k, 1]
                 n += 1
             slopes[k, 0], slopes[k, 1] = ZERO, ZERO
+        if refused_ends is not None and refused_ends[r] < refused_ends[r + 1]:
+            sums[:] = other_sum
         for a in range(n):
             here += np.float64(f[a]) * np.float64(total[a] + penalty * f[a])
             curvature = max(direction[a] + TWO * penalty, MIN_CURVATURE)
@@ -181,7 +192,8 @@ def update_sparse_rows(
             affinities(row, other_ends, other_columns, other_strengths, neighbours, trial)
             for start in range(0, len(neighbours), BLOCK):
                 block = neighbours[start : start + BLOCK]
-                value += likelihood(trial[start:], block, weight, other_weights, background, p, w, bits)
+                block_weights = None if pairs is None else pairs[start : start + BLOCK]
+                value += likelihood(trial[start:], block, weight, other_weights, block_weights, background, p, w, bits)
             if value - here <= sigma * slope:
                 moved = True
                 values[r] = value

@@ -58,8 +58,19 @@ def default_blocks(context: SparkContext, nnz: int) -> int:
 class BlockRows:
     """One side of the positives, one partition of an RDD per block."""
 
-    def __init__(self, blocks: RDD[Block], indptr: NDArray[np.int64]) -> None:
-        self.indptr = indptr
+    def __init__(
+        self,
+        blocks: RDD[Block],
+        indptr: NDArray[np.int64],
+        refused: NDArray[np.int64] | None = None,
+        weight_sums: NDArray[np.float64] | None = None,
+    ) -> None:
+        """
+        `indptr` and `refused` are the ends of the rows and of what they refused, if anything.
+
+        `weight_sums` are those of the positives of each row; None: all weigh 1.
+        """
+        self.indptr, self._refused, self._weight_sums = indptr, refused, weight_sums
         self._blocks = blocks.persist(StorageLevel.MEMORY_AND_DISK)
         self._threads = int(blocks.context.getConf().get("spark.task.cpus", "1") or 1)
 
@@ -68,9 +79,17 @@ class BlockRows:
         return np.diff(self.indptr)
 
     @property
+    def weight_sums(self) -> NDArray[np.float64]:
+        """The sum of the weights of each row's positives."""
+        return self.degrees.astype(np.float64) if self._weight_sums is None else self._weight_sums
+
+    @property
     def ends(self) -> Adjacency:
-        """The ends of the rows, without their contents."""
-        return Adjacency(self.indptr, np.empty(0, dtype=np.int32))
+        """The ends of the rows and of what they refused, without their contents."""
+        nothing = np.empty(0, dtype=np.int32)
+        return Adjacency(
+            self.indptr, nothing, refused=None if self._refused is None else Adjacency(self._refused, nothing)
+        )
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Done]:
         """Call function(block, pool, *arguments) for every block; broadcasts are opened first. Results by row."""

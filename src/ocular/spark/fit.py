@@ -26,12 +26,13 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError, Parameter
 from ocular.evidence import EvidenceConfig
 from ocular.model import OCuLaR
-from ocular.model.fitting import FittedEvidence, fit_evidence
+from ocular.model.fitting import FittedEvidence, fit_evidence, with_weights
 from ocular.solver import kernels, sparse_kernels
 from ocular.solver.backend import SPARSE, BaseBackend, csr_parts, csr_rows, dense
 from ocular.solver.checkpoint import Checkpoint
-from ocular.solver.config import Factors, FitConfig, State
+from ocular.solver.config import Factors, FitConfig, State, row_extras
 from ocular.solver.cpu import step_rows, step_sparse_rows
+from ocular.solver.devices import check_no_attributes
 from ocular.solver.fit import Callback, FitResult, run_fit
 from ocular.solver.pool import RowPool
 from ocular.solver.progress import Progress
@@ -66,6 +67,8 @@ def fit(
     `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two per core by
     default.
     """
+    if isinstance(data, Interactions):
+        data = with_weights(data, model.config())
     interactions = SparkInteractions.of(data, spark, columns, n_blocks)
     return fit_interactions(interactions, model, spark, checkpoint=checkpoint, callback=callback)
 
@@ -84,6 +87,7 @@ def fit_interactions(
         n_users, n_items = interactions.shape
         raise DataError(f"expected at least one positive, got none in {n_users} × {n_items}")
     config, evidence = model.config(), model.evidence_request().settled(EvidenceConfig())
+    check_weights(interactions, config)
     if isinstance(model.random_state, np.random.RandomState):
         config = replace(config, seed=int(model.random_state.randint(2**31)))
     ordering = interactions.ordering
@@ -123,6 +127,9 @@ def check_on_spark(model: OCuLaR) -> None:
     """Refuse parameters that only a fit on one machine takes."""
     if model.device != "cpu":
         raise ConfigError(f"expected device to be cpu on Spark, got {model.device!r}; leave it out")
+    if model.trend not in (None, 0):  # rankings would need the dates of all purchases
+        raise ConfigError("expected no ", Parameter("trend"), f" on Spark, got {model.trend}; leave it out")
+    check_no_attributes(model.config(), "Spark")
     for name, value in model.get_params().items():
         if name != "init" and isinstance(value, str) and value == "auto":
             raise ConfigError(
@@ -133,6 +140,14 @@ def check_on_spark(model: OCuLaR) -> None:
     for name in ("taste", "appeal"):
         if getattr(model, name):
             raise ConfigError("expected no ", Parameter(name), " on Spark, which reads no attributes; leave it out")
+
+
+def check_weights(interactions: SparkInteractions, config: FitConfig) -> None:
+    """Refuse weights where the executors have read the purchases: ages and medians need all of them in one place."""
+    asked = next((name for name in ("half_life", "weights") if getattr(config, name) is not None), None)
+    if interactions.local is None and asked is not None:
+        given = Parameter(asked), " for purchases that executors read, got one; pass Interactions, or leave it out"
+        raise ConfigError("expected no ", *given)
 
 
 class SparkModel(OCuLaR):
@@ -260,6 +275,9 @@ class SparkBackend(BaseBackend):
         self.half_sweeps.append(HalfSweep(side, ended - begun, broadcast - begun, ran - broadcast, kernel, ended - ran))
         return factors, steps, values
 
+    def _positive_weights(self) -> NDArray[np.float64]:
+        return self._users.weight_sums
+
     def _inverse_probabilities(self) -> NDArray[np.float64]:
         background = self._config.background + self._state.bias
         done = self._users.run(inverse_block, self._side("user"), self._side("item"), background)
@@ -305,7 +323,8 @@ def inverse_block(block: Block, pool: RowPool, users: Side, items: Side, backgro
     inverse = np.empty(len(positives))
     pool.run(
         kernels.sum_inverse_probabilities, positives, users.table[here], items.table, positives.indptr,
-        positives.indices, users.weights[here], items.weights, np.float32(background), inverse,
+        positives.indices, row_extras(positives, 1.0)[0], users.weights[here], items.weights,
+        np.float32(background), inverse,
     )  # fmt: skip
     return inverse
 

@@ -26,6 +26,7 @@ from ocular.data.interactions import Adjacency, Attributes, Interactions, Labels
 from ocular.data.ordering import Ordering
 from ocular.data.tables import AMOUNTS, CLIENT, PRODUCT, Columns, codes_of, no_purchase, require, to_purchases
 from ocular.errors import ConfigError, Parameter
+from ocular.solver.backend import weight_sums
 from ocular.solver.pool import RowPool
 from ocular.spark.blocks import Block, BlockRows, cut, default_blocks
 from ocular.spark.session import place_of, plain_errors
@@ -88,7 +89,9 @@ class SparkInteractions:
 
     def fingerprint(self) -> str:
         """Return a digest of who bought what that does not depend on the blocks; `Interactions` has another one."""
-        return f"spark-{self.shape[0]}-{self.shape[1]}-{self.nnz}-{self._digest:016x}"
+        known = f"spark-{self.shape[0]}-{self.shape[1]}-{self.nnz}-{self._digest:016x}"
+        has_more = self.local is not None and (self.local.weights is not None or self.local.refusals is not None)
+        return f"{known}-{self.gather().fingerprint()}" if has_more else known
 
     def baskets(self, users: NDArray[np.int64]) -> Adjacency:
         rows: dict[int, NDArray[np.int32]] = {}
@@ -155,10 +158,10 @@ def _sent(positives: Adjacency, n_blocks: int, context: SparkContext) -> BlockRo
     bounds = cut(positives.indptr, n_blocks)
     blocks = []
     for first, last in pairwise(bounds.tolist()):
-        start, end = positives.indptr[first], positives.indptr[last]
-        rows = Adjacency(positives.indptr[first : last + 1] - start, positives.indices[start:end].copy())
-        blocks.append(Block(first, rows))
-    return BlockRows(context.parallelize(blocks, len(blocks)), positives.indptr)
+        blocks.append(Block(first, positives.take(np.arange(first, last))))
+    refused = None if positives.refused is None else positives.refused.indptr
+    sums = None if positives.weights is None else weight_sums(positives)
+    return BlockRows(context.parallelize(blocks, len(blocks)), positives.indptr, refused, sums)
 
 
 # --------------------------------------------------------------------------------------------------------- from Parquet

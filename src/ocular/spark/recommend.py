@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -60,8 +61,10 @@ def recommend(model: OCuLaR | str | Path, spark: SparkSession, output: str | Pat
 def _packed(clients: Clients) -> bytes:
     buffer = io.BytesIO()
     text = clients.labels.dtype == object
+    refused = clients.owned.refused
+    more: dict[str, Any] = {} if refused is None else {"refused_ends": refused.indptr, "refused": refused.indices}
     np.savez(
-        buffer, allow_pickle=False, labels=clients.labels.astype(str) if text else clients.labels,
+        buffer, allow_pickle=False, **more, labels=clients.labels.astype(str) if text else clients.labels,
         data=clients.rows.data, indices=clients.rows.indices, ends=clients.rows.indptr,
         width=clients.rows.shape[1], bias=clients.bias, owned_ends=clients.owned.indptr, owned=clients.owned.indices,
     )  # fmt: skip
@@ -73,7 +76,9 @@ def _unpacked(part: bytes) -> Clients:
         labels, width = arrays["labels"], int(arrays["width"])
         parts = arrays["data"], arrays["indices"], arrays["ends"]
         factors = sp.csr_array(parts, shape=(len(labels), width))
-        return Clients(labels, factors, arrays["bias"], Adjacency(arrays["owned_ends"], arrays["owned"]))
+        refused = Adjacency(arrays["refused_ends"], arrays["refused"]) if "refused" in arrays else None
+        owned = Adjacency(arrays["owned_ends"], arrays["owned"], refused=refused)
+        return Clients(labels, factors, arrays["bias"], owned)
 
 
 def _recommend(sent: Broadcast[Batch], n: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
