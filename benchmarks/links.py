@@ -1,7 +1,7 @@
 """
 Links and peers beside the patterns: how accurate they are, what they cost, and how soon they reach a recall.
 
-python benchmarks/links.py --data DIR               all three parts; about 15 minutes
+python benchmarks/links.py --data DIR               all three parts; about 12 minutes
 python benchmarks/links.py --data DIR --accuracy    recall@50 and MAP@50 on one 75/25 split
 python benchmarks/links.py --data DIR --speed       time of fits and of rankings
 python benchmarks/links.py --data DIR --race        time to recall@50 ≥ .44 on MovieLens-1M, beside tuned ALS
@@ -190,7 +190,7 @@ def recall_by_iterations(
 
 def datasets(data: Path | None, quick: bool) -> dict[str, Callable[[], Interactions]]:
     if quick or data is None:
-        return {MOVIELENS: lambda: b2b(1500, 300, random_state=0).interactions}  # in its place
+        return {MOVIELENS: lambda: b2b(1500, 300, random_state=0).interactions}
     return {
         MOVIELENS: lambda: movielens_1m(data),
         "CiteULike-a": lambda: citeulike_a(data),
@@ -207,6 +207,8 @@ def main() -> None:
     if given.data is None and not given.quick:
         arguments.error("expected --data DIR or OCULAR_DATA with the public data sets, or --quick")
     sets = datasets(given.data, given.quick)
+    if given.quick:
+        print(f"made-up data in place of {MOVIELENS}")
     if given.tune_als:
         tune_als(*random_split(sets[MOVIELENS](), random_state=0))
         return

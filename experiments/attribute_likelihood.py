@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from common import draw_lines, parse, save
+from matplotlib.figure import Figure
 
 from ocular import OCuLaR
 from ocular.data.datasets import movielens
@@ -55,11 +56,16 @@ def main() -> None:
         for share in (1.0,) if given.quick else (1.0, 0.1):
             accuracy[f"{share:g} of the purchases"] = measure_accuracy(name, data, size, share, quick=given.quick)
         results["new products"][name] = measure_new_products(name, data, size, quick=given.quick)
+    save(given, "attribute_likelihood", results, draw_cost(cost))
+
+
+def draw_cost(cost: dict[str, Any]) -> Figure:
+    """Draw the seconds that attributes add to a sweep against J and against N."""
     by_values = {kind: (line["values"], line["seconds"]) for kind, line in cost["by values"].items()}
     by_items = {kind: (line["items"], line["seconds"]) for kind, line in cost["by items"].items()}
-    panels = {"seconds for J values": by_values, "seconds for N items": by_items}
-    title = f"What attributes add to a sweep, K = {K}"
-    save(given, "attribute_likelihood", results, draw_lines(panels, title, "J, and N", xscale="log", yscale="log"))
+    values, items = (f"seconds, N = {USUAL_ITEMS:,}", by_values), (f"seconds, J = {USUAL_VALUES}", by_items)
+    title = f"What attributes add to a sweep, K = {cost['co-clusters']}"
+    return draw_lines(dict([values, items]), title, "number of values J (left), of items N (right)")
 
 
 def data_sets(given: Any, K: int) -> dict[str, tuple[Interactions, int]]:

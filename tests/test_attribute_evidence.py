@@ -190,3 +190,18 @@ def test_bad_input(market: Interactions) -> None:
         fit(market.to_matrix(), taste=1.0)
     with pytest.raises(ConfigError, match="expected attribute_separator to be text, got 3"):
         fit(market, attribute_separator=3)
+
+
+def test_a_batch_gives_the_reason_that_an_explanation_shows_first() -> None:
+    data = b2b(150, 40, random_state=3).interactions
+    model, kinds = fit(data, **WEIGHTS | {"taste": 3.0, "appeal": 3.0}), set()
+    for row in ocular.batch.recommend_all(model, 6).iter_rows(named=True):
+        user, item = data.user_index(row["client"]), data.item_index(row["product"])
+        explanation = model.explain(user, item)
+        strongest = explanation.strongest_reason
+        assert strongest is not None
+        kinds.add(row["kind"])
+        assert row["kind"] == strongest.kind
+        assert row["share"] == pytest.approx(strongest.contribution / explanation.summary().affinity, abs=1e-4)
+        assert row["attribute"] == (strongest.value_names[0] if strongest.kind in (TASTE, APPEAL) else None)
+    assert {TASTE, APPEAL} < kinds

@@ -89,9 +89,9 @@ def test_constructor_only_stores_and_clone_copies_every_parameter() -> None:
         "n_coclusters": -5, "regularization": "nonsense", "links": "l", "peers": (), "popularity": -9,
         "link_regularization": "m", "link_loss": 1, "peer_regularization": "p", "n_links": 0.5, "metric": 2,
         "trend": "t", "trend_half_life": (1,),
+        "taste": "t", "appeal": {}, "attribute_regularization": "a", "attribute_separator": 4,
         "relative": None, "bias": 3, "background": [], "half_life": (), "weights": 8, "refusal_weight": "c",
-        "attribute_strength": "weak", "taste": "t", "appeal": {}, "attribute_regularization": "a",
-        "attribute_separator": 4,
+        "attribute_strength": "weak",
         "max_iter": "x", "tol": None, "beta": 7, "sigma": -1, "init": object, "line_search": 0, "min_value": "a",
         "device": "abacus", "n_threads": -2, "random_state": "s", "verbose": {},
     }  # fmt: skip

@@ -7,9 +7,9 @@ The folder holds the purchases too, so that a model recommends and explains with
 
 arrays.npz: user_data, user_indices, user_indptr (memberships, CSR), the same for item_…, links_… and peers_… and, where
 they weigh something, taste_… and appeal_…; user_bias, item_bias, excluded_items, user_attribute_weights and
-item_attribute_weights where the likelihood has attributes, row by row, and interactions_… as
-`SavedInteractions.arrays` names them. The tables hold the key of each client or product, the name that is shown where
-it is another one, and the attributes.
+item_attribute_weights where the likelihood has attributes, row by row, and interactions_… as `SavedInteractions.arrays`
+names them. The tables hold the key of each client or product, the name that is shown where it is another one, and the
+attributes.
 """
 
 from __future__ import annotations

@@ -47,10 +47,9 @@ class Batch:
         self._base = model.config_.background + model.bias_
         evidence = model.evidence()
         self._sides = Sides.of(evidence, model.members())
-        values = [
-            features.names for features in (evidence.item_features, evidence.user_features) if features is not None
-        ]
-        self._value_names = pl.Series([*(name for names in values for name in names), None], dtype=pl.String)
+        values = (evidence.item_features, evidence.user_features)
+        names = [name for features in values if features is not None for name in features.names]
+        self._value_names = pl.Series([*names, None], dtype=pl.String)
         self._labels = pl.Series(data.item_labels.tolist())
         self._names = pl.Series([str(data.item_name(item)) for item in range(data.n_items)], dtype=pl.String)
         self._patterns = {pattern.index: pattern.label for pattern in model.coclusters()}

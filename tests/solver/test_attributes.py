@@ -264,6 +264,22 @@ def test_the_weights_end_at_the_minimum_of_a_convex_problem() -> None:
     assert np.abs(term.weight_gradient(memberships, attributes.initial_weights(4).astype(np.float64))).max() > 1
 
 
+def test_the_weights_have_settled_at_the_end_of_a_fit() -> None:
+    truth = planted(200, 300, 4, density=0.3, noise=0.02, random_state=1)
+    codes = np.where(np.random.default_rng(0).random(300) < 0.8, truth.columns.argmax(axis=0), 4)
+    attributes = Attributes.of(300, [Categories(codes, 5)])
+    config = FitConfig(4, 2.0, seed=0, n_threads=1, attribute_strength=1.0)
+    state = fit(config, SideAttributes(items=attributes), data=truth.interactions).state
+    term, F = AttributeTerm.of(attributes, 1.0), state.item_factors[:, :4].astype(np.float64)
+    weights = state.item_attribute_weights
+    assert weights is not None
+    value = term.value(F, weights.astype(np.float64))
+    with RowPool(1) as pool:
+        more = AttributeSide(attributes, config, pool).step_weights(weights, state.item_factors, 200)
+    assert 0 <= value - more < 0.01 * value
+    assert value < 0.8 * term.value(F, attributes.initial_weights(4).astype(np.float64))
+
+
 def test_scores_of_any_size_give_numbers() -> None:
     attributes, config = made_up(40, 2), replace(CONFIG, attribute_strength=1e6, max_iter=5)
     state = fit(config, SideAttributes(None, attributes)).state

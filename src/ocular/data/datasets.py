@@ -155,8 +155,7 @@ def citeulike(folder: str | Path, *, verify: bool = True) -> Interactions:
     Reads users.dat (line u: how many, then the 0-based article numbers) and, if it is there, titles.txt (line i: the
     title of article i), each also as .gz. Clients are named by their line from 0, products by title, "title (number)"
     where titles repeat, or by number without titles.txt. Where there are item-tag.dat (line i: how many, then the
-    0-based numbers of the tags of article i) and tags.dat (line t: tag t), the tags of an article are kept
-    ("genome|ucsc").
+    0-based numbers of the tags of article i) and tags.dat (line t: tag t), the tags are kept ("genome|ucsc").
     """
     folder = Path(folder)
     path = _need(folder, "users.dat")

@@ -58,33 +58,30 @@ class Sides(NamedTuple):
     user_members: Rows
     user_factors: Rows
     buyers: Rows  # of each item
-    user_values: Rows  # of attributes, where appeal weighs something
-    holders: NDArray[np.int64]  # how many users have each of these values
+    holders: Rows  # clients with each value of an attribute of clients
     n_users: int
-    n_coclusters: int
     ends: NDArray[np.int64]  # of the columns of co-clusters, links, peers, taste and appeal
 
     @classmethod
     def of(cls, evidence: Evidence, members: Members) -> Sides:
         """Return the sides of a model."""
-        features, nobody = evidence.user_features, Adjacency(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
+        values = evidence.user_features
+        holders = sp.csr_array((0, 0)) if values is None else values.rows.matrix(len(values)).T
         return cls(
             Rows.of(evidence.item_rows), Rows.of(members.items), Rows.of(evidence.item_factors),
             Rows.of(members.users), Rows.of(evidence.user_factors), Rows.of_pairs(evidence.interactions.by_item),
-            Rows.of_pairs(nobody if features is None else features.rows),
-            np.zeros(0, dtype=np.int64) if features is None else features.holders.degrees,
-            evidence.interactions.n_users, evidence.item_factors.shape[1], np.cumsum(evidence.sizes),
+            Rows.of(holders), evidence.interactions.n_users, np.cumsum(evidence.sizes),
         )  # fmt: skip
 
 
 class Strongest(NamedTuple):
     """The strongest reason of each pair of a client (row) and a recommended product (column)."""
 
-    best: NDArray[np.int32]  # the co-cluster, NONE or one of the other kinds
+    best: NDArray[np.int32]  # the co-cluster, or BY_LINKS and so on, or NONE
     contribution: NDArray[np.float64]  # with that of reasons that say the same
     because: NDArray[np.int32]  # the purchases that it names first, −1 for none
     similar: NDArray[np.int32]  # of peers: how many of the most similar clients bought the product, of how many
-    value: NDArray[np.int32]  # of taste and appeal: that adds most, values of clients after those of products; or −1
+    value: NDArray[np.int32]  # of taste and appeal: the value that adds most, products' before clients'; −1 for none
 
 
 def find_strongest(clients: sp.csr_array, owned: Adjacency, sides: Sides, ids: NDArray[np.int32]) -> Strongest:
@@ -102,11 +99,9 @@ def find_strongest(clients: sp.csr_array, owned: Adjacency, sides: Sides, ids: N
 
 @njit(nogil=True, cache=True)
 def _find(clients, owned, sides, ids, found):
-    K, items, buyers = sides.n_coclusters, sides.items, sides.buyers
-    first_peer, first_value, first_appeal, width = sides.ends[1], sides.ends[2], sides.ends[3], sides.ends[4]
-    x = np.zeros(width, np.float32)
-    is_close = np.zeros(width, np.bool_)
-    likes, strongest_like = np.empty(2, np.int64), np.empty(2)
+    items, buyers = sides.items, sides.buyers
+    K, first_peer, first_taste, first_appeal, width = sides.ends
+    x, is_close = np.zeros(width, np.float32), np.zeros(width, np.bool_)
     place = np.full(K, -1, np.int64)  # of a co-cluster among those of the client
     closest, closeness = np.empty(MAX_PEERS, np.int32), np.empty(MAX_PEERS, np.float64)
     similar, likeness = np.empty(MAX_PEERS, np.int32), np.empty(MAX_PEERS, np.float64)
@@ -120,7 +115,7 @@ def _find(clients, owned, sides, ids, found):
             if c < K:
                 place[c] = n_mine
                 n_mine += 1
-            elif first_peer <= c < first_value:
+            elif first_peer <= c < first_taste:
                 insert(c, value, closest, closeness)
         for c in closest[closest >= 0]:
             is_close[c] = True
@@ -130,8 +125,8 @@ def _find(clients, owned, sides, ids, found):
             i = ids[r, n]
             if i < 0:
                 continue
-            links = peers = taste = appeal = 0.0
-            strongest_like[:] = 0.0
+            links = peers = taste = appeal = most_taste = most_appeal = 0.0
+            taste_value = appeal_value = -1
             n_patterns = n_similar = n_close = 0
             linked[:], strength[:], similar[:], likeness[:] = -1, 0.0, -1, 0.0
             for a in range(items.ends[i], items.ends[i + 1]):
@@ -145,19 +140,19 @@ def _find(clients, owned, sides, ids, found):
                 elif c < first_peer:
                     links += added
                     insert(c - K, added, linked, strength)
-                elif c >= first_value:
-                    if c < first_appeal:
-                        taste += added
-                    else:
-                        appeal += added
-                    side = int(c >= first_appeal)
-                    if added > strongest_like[side]:
-                        likes[side], strongest_like[side] = c, added
-                else:
+                elif c < first_taste:
                     peers += added
                     n_similar += 1
                     n_close += is_close[c]
                     insert(c - first_peer, np.float64(x[c]), similar, likeness)
+                elif c < first_appeal:
+                    taste += added
+                    if added > most_taste:
+                        most_taste, taste_value = added, c
+                else:
+                    appeal += added
+                    if added > most_appeal:
+                        most_appeal, appeal_value = added, c
             base_rate = (buyers.ends[i + 1] - buyers.ends[i]) / max(sides.n_users - 1, 1)
             n_peers = (closest >= 0).sum()
             found.similar[r, n, 0], found.similar[r, n, 1] = n_close, n_peers
@@ -193,17 +188,16 @@ def _find(clients, owned, sides, ids, found):
                 is_telling = rate > base_rate
                 if best == NONE or (is_telling and not telling) or (is_telling == telling and peers > value):
                     best, value, telling = BY_PEERS, peers, is_telling
-            if taste > 0 and (best == NONE or not telling or taste > value) and _any_has(items, mine, likes[0]):
+            has_taste = taste_value >= 0 and _any_has(mine, items, taste_value)
+            if has_taste and (best == NONE or not telling or taste > value):
                 best, value, telling = BY_TASTE, taste, True
-                found.value[r, n] = likes[0] - first_value
-            if appeal > 0:
-                counted = _telling_appeal(i, likes[1] - first_appeal, sides, base_rate)
-                is_telling = counted == 2
-                if counted and (
-                    best == NONE or (is_telling and not telling) or (is_telling == telling and appeal > value)
-                ):
+            if appeal_value >= 0:
+                counted = _telling_value(i, appeal_value - first_appeal, sides.holders, buyers, base_rate)
+                is_better = best == NONE or (counted == 2 and not telling)
+                if counted and (is_better or ((counted == 2) == telling and appeal > value)):
                     best, value = BY_APPEAL, appeal
-                    found.value[r, n] = likes[1] - first_value
+            if best <= BY_TASTE:
+                found.value[r, n] = (taste_value if best == BY_TASTE else appeal_value) - first_taste
             found.best[r, n], found.contribution[r, n] = best, value
             if best == BY_LINKS:
                 for a in range(min(n_named, MAX_EXAMPLES)):
@@ -340,23 +334,21 @@ def _telling_links(i, j, buyers, base_rate):
 
 
 @njit(nogil=True, cache=True)
-def _any_has(table, rows, column):
-    for row in rows:  # noqa: SIM110  Numba knows no any() of a generator
-        if _has(table, row, column):
-            return True
-    return False
+def _telling_value(i, value, holders, buyers, base_rate):
+    """Do what `_telling_links` does, of the clients who have a value of an attribute."""
+    n_others = holders.ends[value + 1] - holders.ends[value] - 1  # without the client
+    both = 0
+    for v in holders.columns[holders.ends[value] : holders.ends[value + 1]]:
+        both += _bought(v, i, buyers)
+    return 0 if both == 0 else 1 + (both / n_others > base_rate)
 
 
 @njit(nogil=True, cache=True)
-def _telling_appeal(i, value, sides, base_rate):
-    """Return 0 where no client with the value bought item i, 2 where more of them did than of all clients, else 1."""
-    buyers, values, both = sides.buyers, sides.user_values, 0
-    for v in buyers.columns[buyers.ends[i] : buyers.ends[i + 1]]:
-        mine = values.columns[values.ends[v] : values.ends[v + 1]]
-        at = np.searchsorted(mine, value)
-        both += at < len(mine) and mine[at] == value
-    others = sides.holders[value] - 1  # without the client
-    return 0 if both == 0 else 2 if both / max(others, 1) > base_rate else 1
+def _any_has(items, rows, column):
+    for j in items:  # noqa: SIM110  Numba knows no any() of a generator
+        if _has(rows, j, column):
+            return True
+    return False
 
 
 @njit(nogil=True, cache=True)

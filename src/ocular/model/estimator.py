@@ -163,12 +163,12 @@ class OCuLaR(  # type: ignore[call-arg]
         Zero unless bias=True.
     links_, peers_ : scipy CSR arrays, float32
         S, (n_items, n_items), row j and column i; T, (n_users, n_users), row v and column u. Empty where they weigh 0.
-    taste_, appeal_ : scipy CSR arrays, float32
-        B, (n_users, values of item attributes), and C, (values of user attributes, n_items). Without values where they
-        weigh 0. `item_features()` and `user_features()` name the values.
     user_attribute_weights_, item_attribute_weights_ : arrays, float32
         The weights of attributes in the likelihood and, last, their intercepts, (number of values, K + 1), in the order
         of `attribute_labels`; without rows where attribute_strength is 0.
+    taste_, appeal_ : scipy CSR arrays, float32
+        B, (n_users, values of item attributes), and C, (values of user attributes, n_items). Without values where they
+        weigh 0. `item_features()` and `user_features()` name the values.
     rows_, columns_ : bool arrays, (K, n_users) and (K, n_items)
         Members of each co-cluster, as scikit-learn's bicluster tools expect.
     objective_, history_, n_iter_, converged_, interrupted_

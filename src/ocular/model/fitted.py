@@ -15,7 +15,14 @@ from ocular.data.interactions import Adjacency, Interactions
 from ocular.data.matrices import owned_rows
 from ocular.data.ordering import Ordering, taken
 from ocular.errors import ConfigError, Parameter, UnknownNameError
-from ocular.evidence import Evidence, EvidenceConfig, client_features, fit_new_peers, fit_taste, product_features
+from ocular.evidence import (
+    Evidence,
+    EvidenceConfig,
+    client_features,
+    fit_new_peers,
+    fit_taste,
+    product_features,
+)
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import Members, find_members
 from ocular.model.attributes import AttributeNames, attribute_names
@@ -37,10 +44,10 @@ DERIVED = (
     "_ordering",
     "_alike_items",
     "_alike_users",
+    "_both_attribute_names",
     "_cold",
     "_item_features",
     "_user_features",
-    "_both_attribute_names",
 )
 
 

@@ -1,4 +1,4 @@
-"""What a fit is given besides the purchases, their weights, and other evidence, which Ctrl-C may leave out."""
+"""The weights of the purchases, and what a fit adds to the patterns, which Ctrl-C may leave out."""
 
 from __future__ import annotations
 

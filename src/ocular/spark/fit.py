@@ -67,6 +67,7 @@ def fit(
     `checkpoint` belongs on a disk that the next driver reaches too. `n_blocks` of each side are two per core by
     default.
     """
+    check_on_spark(model)
     if isinstance(data, Interactions):
         data = with_weights(data, model.config())
     interactions = SparkInteractions.of(data, spark, columns, n_blocks)
