@@ -51,6 +51,8 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--link-regularization", type=number_or_auto, metavar="μ", help="Penalty of links.")
 @parameter_option("--peer-regularization", type=number_or_auto, metavar="μ", help="Penalty of peers.")
 @parameter_option("--link-loss", help="Loss of links: likelihood, squares (often better by date) or auto.")
+@parameter_option("--taste", type=number_or_auto, metavar="γ", help="Weight of taste for product attributes.")
+@parameter_option("--appeal", type=number_or_auto, metavar="δ", help="Weight of appeal to client attributes.")
 @parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
 @parameter_option("--validation", help="Tenth of the purchases that auto goes by: random, or the latest (time).")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")

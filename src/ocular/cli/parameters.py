@@ -16,6 +16,8 @@ FIT_PARAMETERS = {  # option -> parameter of OCuLaR
     "links": "links",
     "peers": "peers",
     "popularity": "popularity",
+    "taste": "taste",
+    "appeal": "appeal",
     "trend": "trend",
     "trend_half_life": "trend_half_life",
     "link_regularization": "link_regularization",
