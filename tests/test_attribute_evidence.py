@@ -137,6 +137,20 @@ def test_reasons_in_words() -> None:
     assert kinds in {("taste", "family: Printing"), ("appeal", "industry: Airline")}
 
 
+def test_all_at_once_have_the_strongest_reason_of_each(model: OCuLaR) -> None:
+    data, kinds = model.interactions_, set()
+    for row in Advisor(model).recommend_all(4).iter_rows(named=True):
+        explanation = model.explain(data.user_index(row["client"]), data.item_index(row["product"]))
+        strongest = explanation.strongest_reason
+        assert row["kind"] == (None if strongest is None else strongest.kind)
+        if strongest is not None and strongest.kind in (TASTE, APPEAL):
+            assert row["attribute"] == strongest.value_names[0]
+        else:
+            assert row["attribute"] is None
+        kinds.add(row["kind"])
+    assert {TASTE, APPEAL} <= kinds
+
+
 def test_a_purchase_with_the_attribute_carries_the_taste(model: OCuLaR) -> None:
     features = model.item_features()
     for user in range(30):
@@ -162,7 +176,7 @@ def test_an_artifact_keeps_them(model: OCuLaR, tmp_path: Path) -> None:
 
 def test_values_of_another_version_are_refused(model: OCuLaR, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model.save(tmp_path / "model")
-    monkeypatch.setattr("ocular.data.attributes.MIN_ROWS", 4)
+    monkeypatch.setattr("ocular.data.attributes.MIN_ROWS", 5)
     with pytest.raises(ArtifactError, match="fitted to other values of attributes"):
         ocular.load(tmp_path / "model")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import polars as pl
@@ -175,6 +175,28 @@ class Advisor:
         user = self.model.interactions_.user_index(client)
         return self._recommend(user, n, self._basket_with(user, also), only, without)
 
+    @overload
+    def recommend_new(
+        self,
+        purchases: Iterable[Any] = ...,
+        n: int = ...,
+        *,
+        attributes: None = None,
+        name: str = ...,
+        only: Choice | None = ...,
+        without: Choice | None = ...,
+    ) -> Recommendations: ...
+    @overload
+    def recommend_new(
+        self,
+        purchases: Iterable[Any] = ...,
+        n: int = ...,
+        *,
+        attributes: Mapping[str, Any],
+        name: str = ...,
+        only: Choice | None = ...,
+        without: Choice | None = ...,
+    ) -> NewRecommendations: ...
     def recommend_new(
         self,
         purchases: Iterable[Any] = (),
@@ -192,7 +214,7 @@ class Advisor:
         client borrows what similar clients have; see `ocular.cold_start`.
         """
         basket = self._basket([], as_list(purchases))
-        if not attributes:
+        if attributes is None:
             return self._recommend(None, n, basket, only, without)
         cold, allowed = self.model.cold_start(), allowed_items(self.model.interactions_, only, without)
         mine = ~self.model.excluded_items_ if allowed is None else allowed & ~self.model.excluded_items_

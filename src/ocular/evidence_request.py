@@ -11,7 +11,14 @@ from ocular.solver.links import LOSSES
 from ocular.validation import check_choice, check_whole
 
 AUTO = "auto"
-CHOSEN_WITH_LINKS = ("peers", "popularity", "link_regularization", "peer_regularization")
+CHOSEN_WITH_LINKS = (
+    "peers",
+    "popularity",
+    "link_regularization",
+    "peer_regularization",
+    "trend",
+    "trend_half_life",
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class EvidenceRequest:
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
-        for name in ("links", *CHOSEN_WITH_LINKS, "trend", "trend_half_life", "taste", "appeal"):
+        for name in ("links", *CHOSEN_WITH_LINKS, "taste", "appeal"):
             value = getattr(request, name)
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')

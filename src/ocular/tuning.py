@@ -1,5 +1,5 @@
 """
-Parameters that are chosen on held-out purchases: λ, the weights of links and peers, popularity, and their penalties.
+Parameters that are chosen on held-out purchases: λ, the weights of links and peers, popularity, trend, and penalties.
 
 Every part is fitted to nine tenths of the purchases, a few times with different penalties. Any weights of the parts are
 then measured on a sample of clients without a fit (`climbing`, `weight_scan`). Of penalties the usual one and a few
@@ -26,10 +26,12 @@ from ocular.evidence_request import AUTO, EvidenceRequest
 from ocular.solver.config import FitConfig
 from ocular.solver.links import LIKELIHOOD, LOSSES, MAX_SQUARES, SQUARES
 from ocular.validation import check_choice
-from ocular.weight_scan import LARGE, Part, Sample, WeightScan
+from ocular.weight_scan import LARGE, Part, Sample, Trends, WeightScan
 
 # balanced is the geometric mean of recall and MAP, with MAP twice: a tenth held out exaggerates differences in recall
 METRICS = ("balanced", "recall", "map")
+RANDOM, BY_TIME = "random", "time"
+VALIDATIONS = (AUTO, RANDOM, BY_TIME)  # which purchases are held out
 SHARE = 0.1  # of the purchases that are held out
 MIN_HELD_OUT = 50  # pairs below which a choice would be chance
 MAX_PEERS_WORK = 5e10  # Σ n_i² of the products' buyers from which on peers take hours
@@ -138,14 +140,16 @@ def choose(
     metric: str = "balanced",
     M: int | None = None,
     effort: Effort = QUICK,
+    trends: Trends | None = None,
 ) -> Choice:
     """
     Return what does best on the test part of a split: what the request leaves open, and λ of `regularizations`.
 
     λ of `config`, which is one of `regularizations`, stays where no other is much better, or where there are none.
+    `trends` are those of the products by half-life, where the purchases have dates.
     """
     check_choice(metric, "metric", METRICS)
-    return _Chooser(split, request, config, fit_patterns, metric, M, effort).run(tuple(regularizations))
+    return _Chooser(split, request, config, fit_patterns, metric, M, effort, trends).run(tuple(regularizations))
 
 
 def count_fits(request: EvidenceRequest, *, chooses_regularization: bool) -> int:
@@ -176,10 +180,11 @@ class _Chooser(Climber):
         metric: str,
         M: int | None,
         effort: Effort,
+        trends: Trends | None,
     ) -> None:
         self.train, self.config, self.fit_patterns, self.effort = split.train, config, fit_patterns, effort
         self.metric, self.M = metric, usual_cutoff(self.train.n_items) if M is None else M
-        super().__init__(WeightScan(split, metric, self.M, config.threads, effort.sample), request)
+        super().__init__(WeightScan(split, metric, self.M, config.threads, effort.sample, trends), request)
         links, peers = effort.first_penalties
         first = replace(self.evidence, link_regularization=links, peer_regularization=peers)
         self.evidence = request.settled(first)

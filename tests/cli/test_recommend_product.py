@@ -179,11 +179,11 @@ def test_the_numbers_of_the_table_multiply_to_the_value(named: Path) -> None:
         (("--product", "zzz"), "no product named 'zzz' among 30"),
         (
             ("--product", "zzz", "--client", "x"),
-            "--client, --product and --all, got --client and --product",
+            "got --client and --product; leave one out",
         ),
         (("--client", "CLIENT", "-o", "x.csv"), "expected --output only with --all, got it with --client"),
         (("--all", "-o", "x.json"), "got 'x.json'; try x.jsonl"),
-        ((), "expected --client NAME, --product NAME, or --all together with --output"),
+        ((), "expected --client NAME, --product NAME, --new, --new-product, or --all together with --output"),
         (("--product", "zzz", "--only", "x"), "expected no --only or --without with --product"),
         (("--client", "CLIENT", "--only", "zzz"), "no product named 'zzz'"),
         (("--client", "CLIENT", "--only", "family=Nothing"), "no product has family 'Nothing'"),

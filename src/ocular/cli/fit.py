@@ -51,7 +51,10 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--link-regularization", type=number_or_auto, metavar="μ", help="Penalty of links.")
 @parameter_option("--peer-regularization", type=number_or_auto, metavar="μ", help="Penalty of peers.")
 @parameter_option("--link-loss", help="Loss of links: likelihood, squares (often better by date) or auto.")
+@parameter_option("--taste", type=number_or_auto, metavar="γ", help="Weight of taste for product attributes.")
+@parameter_option("--appeal", type=number_or_auto, metavar="δ", help="Weight of appeal to client attributes.")
 @parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
+@parameter_option("--validation", help="Tenth of the purchases that auto goes by: random, or the latest (time).")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
 @parameter_option("--half-life", metavar="TIME", help="Recent purchases weigh more: 180d, 26w, 1y. Needs --time.")
@@ -281,6 +284,8 @@ def chosen_line(model: OCuLaR) -> str:
         f"links {evidence.links:g} (penalty {evidence.link_regularization:g}), peers {evidence.peers:g} "
         f"(penalty {evidence.peer_regularization:g}), popularity {evidence.popularity:g}"
     )
+    if evidence.trend:
+        weights += f", trend {evidence.trend:g} (half-life {evidence.trend_half_life:g} days)"
     measured = f"{choice.metric}@{choice.M} {choice.value:.4f}, patterns alone {choice.patterns_alone:.4f}"
     return f"parameters: {config.n_coclusters} co-clusters, λ {config.regularization:g}, {weights}; {measured}"
 

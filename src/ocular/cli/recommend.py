@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocular.cli.filters import filter_options, product_filters
+from ocular.cli.new_rows import check_new, new_row_options, parse_attributes, parse_products, present_new
 from ocular.cli.present import Row, format_option, render
 from ocular.cli.reading import spark_option, spark_session
 
@@ -28,6 +29,7 @@ SUFFIXES = (".csv", ".parquet", ".jsonl")
 )
 @click.option("--product", metavar="NAME", help="List the clients to offer this product to.")
 @click.option("--all", "everybody", is_flag=True, help="Recommend products to all clients; needs --output.")
+@new_row_options
 @click.option(
     "-n",
     "count",
@@ -51,6 +53,11 @@ def recommend(
     clients: tuple[str, ...],
     product: str | None,
     everybody: bool,
+    new: bool,
+    new_product: bool,
+    has: tuple[str, ...],
+    buyers: tuple[str, ...],
+    attributes: tuple[str, ...],
     count: int | None,
     output: Path | None,
     explain: bool,
@@ -66,6 +73,8 @@ def recommend(
     ocular recommend model --client "Acme Ltd" -n 5 --explain
     ocular recommend model --client "Acme Ltd" --only family=Printing --format json
     ocular recommend model --product "Router 200" -n 20
+    ocular recommend model --new --has "Router 200" --attribute industry=Airline --attribute size=Large
+    ocular recommend model --new-product --attribute family=Printing --buyer "Acme Ltd" -n 20 --explain
     ocular recommend model --all -n 10 -o recommendations.parquet
     ocular recommend model --all -n 10 -o - --format json | head
     ocular recommend model --all -n 10 -o recommendations --spark spark://host:7077
@@ -84,17 +93,38 @@ def recommend(
     (pattern, links between products, or peers: similar clients), its share of the score, the client's purchases behind
     it or how many similar clients bought the product, and a line in words. Standard output is CSV, or JSON lines with
     --format json.
+
+    A client or a product that the model has not seen is known by attributes that the others were fitted with, by a few
+    purchases, or both; nothing is refitted.
     """
     from ocular.advisor import Advisor
 
-    _check(clients, product, everybody, output, explain, spark, filters)
+    flags = {
+        "--client": bool(clients), "--product": product is not None, "--all": everybody, "--new": new,
+        "--new-product": new_product,
+    }  # fmt: skip
+    _check(flags, output, explain, spark, filters)
+    check_new(new, new_product, has, buyers, attributes)
+    given = parse_attributes(attributes)
     advisor = Advisor.load(model)
     choice = product_filters(advisor.model.interactions_, filters["only"], filters["without"])
+    if new_product:
+        clients_found = advisor.clients_for_new(given, buyers, count or N_CLIENTS)
+        click.echo(present_new(clients_found, form, explain, show_clients=not hide_clients))
+        return
+    if new and given:
+        owned = parse_products(has, advisor)
+        products_found = advisor.recommend_new(owned, count or N_PRODUCTS, attributes=given, **choice)
+        click.echo(present_new(products_found, form, explain, show_clients=not hide_clients))
+        return
     if output is not None:
         _recommend_all(advisor, choice, count or N_PRODUCTS, output, spark, form)
         return
     if product is not None:
         found = list(enumerate(advisor.clients_for(product, count or N_CLIENTS), 1))
+    elif new:
+        basket = parse_products(has, advisor)
+        found = list(enumerate(advisor.recommend_new(basket, count or N_PRODUCTS, **choice), 1))
     else:
         found = [
             (rank, recommendation)
@@ -112,9 +142,7 @@ def recommend(
 
 
 def _check(
-    clients: tuple[str, ...],
-    product: str | None,
-    everybody: bool,
+    flags: dict[str, bool],
     output: Path | None,
     explain: bool,
     spark: str | None,
@@ -123,18 +151,21 @@ def _check(
     """Refuse options that do not go together."""
     from ocular.errors import ConfigError
 
-    flags = {"--client": bool(clients), "--product": product is not None, "--all": everybody}
-    given = [option for option, is_given in flags.items() if is_given]
+    given, everybody = [option for option, is_given in flags.items() if is_given], flags["--all"]
     if len(given) > 1:
-        raise ConfigError(f"expected one of --client, --product and --all, got {' and '.join(given)}; leave one out")
+        *others, last = flags
+        one_of = f"{', '.join(others)} and {last}"
+        raise ConfigError(f"expected one of {one_of}, got {' and '.join(given)}; leave one out")
     if not given or (everybody and output is None):
         raise ConfigError(
-            "expected --client NAME, --product NAME, or --all together with --output; see ocular recommend --help"
+            "expected --client NAME, --product NAME, --new, --new-product, or --all together with --output; "
+            "see ocular recommend --help"
         )
     if output is not None and not everybody:
         raise ConfigError(f"expected --output only with --all, got it with {given[0]}; write to a file with >")
-    if product is not None and any(filters.values()):
-        raise ConfigError("expected no --only or --without with --product, which is a single product")
+    single = next((flag for flag in ("--product", "--new-product") if flags[flag]), None)
+    if single and any(filters.values()):
+        raise ConfigError(f"expected no --only or --without with {single}, which is a single product")
     if spark is not None and not everybody:
         raise ConfigError("expected --all together with --spark, got single clients; leave --spark out")
     if everybody and explain:

@@ -26,7 +26,7 @@ from ocular.errors import Parameter, UnknownNameError
 
 SEPARATOR = "|"  # of several values in one text
 MIN_ROWS = 2  # that share a value or a pair of values
-MIN_USES = 2.0  # rows per value, on average, below which an attribute is a name and not a description
+MAX_VALUES, MIN_USES = 50, 2.0  # of an attribute with more values, each is shared by so many rows on average
 MAX_NUMBERS = 20  # distinct numbers that are values of their own; more become ranges
 N_RANGES = 10
 MAX_PAIRED = 60  # values of an attribute up to which their pairs with others are features
@@ -73,8 +73,7 @@ class Features:
 
         An attribute that the model does not know raises; a value that it does not know is ignored, with a note.
         """
-        known = {value: number for number, value in enumerate(self.values)}
-        found: list[Value] = []
+        known, found = self._numbers, list[Value]()
         for name, cell in given.items():
             if name not in self.columns:
                 raise UnknownNameError(
@@ -87,8 +86,17 @@ class Features:
                     found.append((name, text))
                 else:
                     self._note_unknown(name, text)
-        features = [known[each] for each in _with_pairs(sorted(set(found))) if each in known]
+        features = [known[each] for each in _with_pairs(sorted(set(found)), self._paired) if each in known]
         return np.array(sorted(features), dtype=np.int32)
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[Value, ...], int]:
+        return {value: number for number, value in enumerate(self.values)}
+
+    @cached_property
+    def _paired(self) -> set[str]:
+        """The attributes of which two values may be a feature."""
+        return {name for feature in self.values if len(feature) == 2 for name, _ in feature}
 
     def _note_unknown(self, name: str, text: str) -> None:
         texts = [value[0][1] for value in self.values if len(value) == 1 and value[0][0] == name]
@@ -163,7 +171,7 @@ def _is_useful(name: str, uses: Counter[str], n_rows: int, side: str) -> bool:
     if n_values == 0 or (n_values == 1 and n_uses == n_rows):
         _log.info("%s attribute %r is %s: left out", side, name, "the same for all" if n_values else "empty")
         return False
-    if n_values > 1 and n_uses < MIN_USES * n_values:
+    if n_values > MAX_VALUES and n_uses < MIN_USES * n_values:  # a name, not a description
         _log.warning(
             "%s attribute %r has %s values for %s %ss, most of them once: left out; drop it, or group its values",
             side, name, f"{n_values:,}", f"{n_rows:,}", side,
@@ -185,10 +193,9 @@ def _reader(column: Iterable[Any], separator: str | None) -> _Column:
     return _Column(separator, is_text=False, bounds=tuple(bounds[bounds < numbers.max()].tolist()))
 
 
-def _with_pairs(row: list[Value], paired: set[str] | None = None) -> list[tuple[Value, ...]]:
-    """Return the values of a row one by one and, of those that are paired, two by two."""
-    some = row if paired is None else [value for value in row if value[0] in paired]
-    return [*((value,) for value in row), *combinations(some, 2)]
+def _with_pairs(row: list[Value], paired: set[str]) -> list[tuple[Value, ...]]:
+    """Return the values of a row one by one and, of the attributes that are paired, two by two."""
+    return [*((value,) for value in row), *combinations([value for value in row if value[0] in paired], 2)]
 
 
 def _is_missing(cell: Any) -> bool:

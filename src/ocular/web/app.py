@@ -26,7 +26,19 @@ from ocular.web.draft_feedback import read_draft, render_draft
 from ocular.web.errors import ConflictError, RefusedError, SignInError, StaleFormError
 from ocular.web.middleware import Guard
 from ocular.web.registry import Registry
-from ocular.web.routes import admin, api, clients, health, model, patterns, profile, recommendations, sign_in, team
+from ocular.web.routes import (
+    admin,
+    api,
+    clients,
+    health,
+    model,
+    new_rows,
+    patterns,
+    profile,
+    recommendations,
+    sign_in,
+    team,
+)
 from ocular.web.services import Services
 from ocular.web.settings import Settings
 from ocular.web.static_files import InMemoryStaticFiles
@@ -34,7 +46,7 @@ from ocular.web.templating import render
 
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
-PAGES = (sign_in, profile, clients, recommendations, patterns, team, model, admin)
+PAGES = (sign_in, profile, clients, recommendations, patterns, new_rows, team, model, admin)
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 
