@@ -45,9 +45,7 @@ METHODS = {
     "popularity with trend": Method("popularity", with_trend([{}])),
     "evidence": Method("evidence", [setting | {"trend": 0.0} for setting in LOSSES]),
     "ease": Method("ease", SETTINGS["ease"]),
-    "slim": Method("slim", SETTINGS["slim"]),
-    "wals": Method("wals", SETTINGS["wals"]),
-    "ocular": Method("ocular", SETTINGS["ocular"][:10]),
+    "wals": Method("wals", SETTINGS["wals"][:4]),
     "popularity": Method("popularity"),
 }
 

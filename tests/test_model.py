@@ -88,6 +88,7 @@ def test_constructor_only_stores_and_clone_copies_every_parameter() -> None:
     changed = {
         "n_coclusters": -5, "regularization": "nonsense", "links": "l", "peers": (), "popularity": -9,
         "link_regularization": "m", "link_loss": 1, "peer_regularization": "p", "n_links": 0.5, "metric": 2,
+        "validation": 3,
         "trend": "t", "trend_half_life": (1,),
         "taste": "t", "appeal": {}, "attribute_regularization": "a", "attribute_separator": 4,
         "relative": None, "bias": 3, "background": [], "half_life": (), "weights": 8, "refusal_weight": "c",
@@ -106,7 +107,8 @@ def test_defaults_are_those_of_the_design() -> None:
     assert OCuLaR().get_params() | {"line_search": "scaled", "min_value": None} == {
         "n_coclusters": 100, "regularization": 30.0, "links": 0.0, "peers": None, "popularity": None,
         "link_regularization": None, "link_loss": None, "peer_regularization": None, "n_links": 500,
-        "metric": "balanced", "relative": False, "bias": False, "background": 1e-4, "half_life": None, "weights": None,
+        "metric": "balanced", "validation": "auto",
+        "relative": False, "bias": False, "background": 1e-4, "half_life": None, "weights": None,
         "refusal_weight": 10.0, "attribute_strength": 0.0, "trend": None, "trend_half_life": None,
         "taste": None, "appeal": None, "attribute_regularization": 1000.0, "attribute_separator": "|",
         "max_iter": 100, "tol": 1e-4, "beta": 0.5, "sigma": 0.1, "init": "auto", "line_search": "scaled",

@@ -10,11 +10,11 @@ import pytest
 
 from ocular import Interactions, OCuLaR, load
 from ocular.data.splits import random_split
-from ocular.errors import ConfigError
+from ocular.errors import ConfigError, DataError
 from ocular.evaluation.metrics import measure
 from ocular.evidence import EvidenceConfig
 from ocular.synthetic import b2b, planted
-from ocular.tuning import AUTO, REGULARIZATIONS, EvidenceRequest, usual_coclusters
+from ocular.tuning import AUTO, EvidenceRequest, usual_coclusters, usual_regularization
 from ocular.weight_scan import WeightScan
 
 DEFAULTS: dict[str, Any] = {
@@ -112,10 +112,11 @@ def test_the_order_of_rows_and_columns_changes_no_choice(market: Interactions) -
 def test_regularization_and_coclusters_from_the_data(market: Interactions) -> None:
     model = OCuLaR("auto", "auto", random_state=0).fit(market)
     assert model.config_.n_coclusters == usual_coclusters(market.shape) == 18
-    assert model.config_.regularization in REGULARIZATIONS
     split = random_split(market, 0.1)
-    chosen, *ends = (OCuLaR(18, strength, random_state=0).choose(split).value for strength in ("auto", 1.0, 300.0))
-    assert chosen >= max(ends)
+    usual = usual_regularization(split.train.nnz, 18)
+    tried = ("auto", usual, 0.1 * usual)
+    chosen, *others = (OCuLaR(18, strength, random_state=0).choose(split).value for strength in tried)
+    assert chosen >= max(others)
     assert model.evidence_config_.is_patterns_only
     assert model.n_coclusters == "auto"  # as given
 
@@ -185,3 +186,27 @@ def test_with_a_start_what_is_auto_is_as_before(market: Interactions) -> None:
     assert new.evidence_config_ == old.evidence_config_
     assert new.config_.regularization == old.config_.regularization
     assert new.tuning_ is None
+
+
+def test_by_date_the_trend_is_chosen_too() -> None:
+    """Every 40 days another ten products are bought, by whoever comes: what counts is what sells now."""
+    rng = np.random.default_rng(0)
+    users, days = rng.integers(200, size=6000), np.sort(rng.integers(200, size=6000))
+    items = 10 * (days // 40) + rng.integers(10, size=6000)
+    time = np.datetime64("2024-01-01") + days
+    data = Interactions.from_pairs(users, items, (200, 50), time=time)
+    model = OCuLaR(3, 1.0, links=AUTO, random_state=0).fit(data)
+    assert model.evidence_config_.trend > 0
+    assert (model.recommend(np.arange(200), N=3)[0] >= 40).mean() > 0.8
+    at_random = OCuLaR(3, 1.0, links=AUTO, validation="random", random_state=0).fit(data)
+    assert at_random.evidence_config_.trend == 0
+    named = OCuLaR(3, 1.0, links=AUTO, trend=0.5, trend_half_life=20.0, random_state=0).fit(data)
+    assert (named.evidence_config_.trend, named.evidence_config_.trend_half_life) == (0.5, 20.0)
+
+
+def test_validation_by_time_needs_dates(market: Interactions) -> None:
+    with pytest.raises(ConfigError, match="expected validation to be one of auto, random, time, got 'date'"):
+        OCuLaR(validation="date").fit(market)
+    undated = Interactions.from_matrix(market.to_matrix())
+    with pytest.raises(DataError, match="expected dated purchases, the latest tenth mostly by"):
+        OCuLaR(3, links=AUTO, validation="time").fit(undated)

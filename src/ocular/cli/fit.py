@@ -54,6 +54,7 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--taste", type=number_or_auto, metavar="γ", help="Weight of taste for product attributes.")
 @parameter_option("--appeal", type=number_or_auto, metavar="δ", help="Weight of appeal to client attributes.")
 @parameter_option("--metric", help="What auto goes by: balanced, recall or map.")
+@parameter_option("--validation", help="Tenth of the purchases that auto goes by: random, or the latest (time).")
 @click.option("--relative", is_flag=True, help="R-OCuLaR: weigh the purchases of clients who buy little more.")
 @click.option("--bias", is_flag=True, help="Fit client, product and overall biases.")
 @parameter_option("--half-life", metavar="TIME", help="Recent purchases weigh more: 180d, 26w, 1y. Needs --time.")
@@ -234,8 +235,11 @@ def kept_filters(previous: OCuLaR, interactions: Interactions) -> dict[str, Any]
 
 def announce_choice(model: OCuLaR) -> None:
     """Say in advance what choosing parameters costs."""
+    from ocular.tuning import count_fits
+
     if AUTO in (model.regularization, model.links, model.peers):
-        click.echo("choosing parameters on a held-out tenth of the purchases: up to a dozen short fits", err=True)
+        n_fits = count_fits(model.evidence_request(), chooses_regularization=model.regularization == AUTO)
+        click.echo(f"choosing parameters on a held-out tenth of the purchases: at most {n_fits} short fits", err=True)
 
 
 def tell_size(shape: tuple[int, int], nnz: int, n_coclusters: int | str) -> None:
@@ -275,6 +279,8 @@ def chosen_line(model: OCuLaR) -> str:
         f"links {evidence.links:g} (penalty {evidence.link_regularization:g}), peers {evidence.peers:g} "
         f"(penalty {evidence.peer_regularization:g}), popularity {evidence.popularity:g}"
     )
+    if evidence.trend:
+        weights += f", trend {evidence.trend:g} (half-life {evidence.trend_half_life:g} days)"
     measured = f"{choice.metric}@{choice.M} {choice.value:.4f}, patterns alone {choice.patterns_alone:.4f}"
     return f"parameters: {config.n_coclusters} co-clusters, λ {config.regularization:g}, {weights}; {measured}"
 

@@ -24,6 +24,7 @@ FIT_PARAMETERS = {  # option -> parameter of OCuLaR
     "peer_regularization": "peer_regularization",
     "link_loss": "link_loss",
     "metric": "metric",
+    "validation": "validation",
     "relative": "relative",
     "bias": "bias",
     "half_life": "half_life",

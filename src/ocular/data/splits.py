@@ -96,6 +96,29 @@ def time_split(interactions: Interactions, date: str | date | np.datetime64) -> 
     return Split(known.where(~test), interactions.where(test))
 
 
+def latest_split(interactions: Interactions, share: float) -> Split | None:
+    """Hold out about this share of the pairs, those first bought last; None where dates do not tell them apart."""
+    purchases = interactions.purchases
+    if purchases is None or purchases.time is None or np.isnat(purchases.time).all():
+        return None
+    first = np.full(interactions.nnz, np.iinfo(np.int64).max)
+    known = ~np.isnat(purchases.time)
+    np.minimum.at(first, purchases.pair[known], purchases.time[known].astype("datetime64[s]").astype(np.int64))
+    times = np.sort(first[first < np.iinfo(np.int64).max])
+    date = times[int((1 - share) * len(times))].astype("datetime64[s]")
+    if date == times[0].astype("datetime64[s]"):
+        return None
+    return time_split(interactions, date)
+
+
+def is_by_time(split: Split) -> bool:
+    """Return whether everything that is held out was bought after everything else."""
+    train, test = (None if side.purchases is None else side.purchases.time for side in split)
+    if train is None or test is None or np.isnat(train).all() or np.isnat(test).all():
+        return False
+    return bool(np.nanmin(test) > np.nanmax(train))
+
+
 def _split(interactions: Interactions, test: NDArray[np.bool_]) -> Split:
     return Split(interactions.where(~test), interactions.where(test))
 

@@ -25,9 +25,9 @@ from ocular.tuning import (
     climb,
     peers_take_hours,
 )
-from ocular.weight_scan import Table, WeightScan
+from ocular.weight_scan import Part, WeightScan
 
-Fitted = tuple[sp.csr_array, Table]  # links or peers, and their scores of the clients of the scan
+Fitted = tuple[sp.csr_array, Part]  # links or peers, and their scores of the clients of the scan
 
 
 class Weights(NamedTuple):
@@ -62,10 +62,12 @@ def choose_penalties(split: Split, metric: str, M: int, config: FitConfig, given
 
     def measure_links(penalty: float) -> float:
         scan.use_links(fit_product_links(split.train, replace(FIXED, link_regularization=penalty), config))
+        scan.relist()
         return scan.value(0.0, 1.0, 0.0, 0.0)
 
     def measure_peers(penalty: float) -> float:
         scan.use_peers(replace(FIXED, peer_regularization=penalty), config)
+        scan.relist()
         return scan.value(0.0, 0.0, 1.0, 0.0)
 
     def best(part: str, usual: float, measure: Callable[[float], float], *, can_choose: bool) -> float:
@@ -82,8 +84,8 @@ class FoldEvidence:
     """
     The links and the peers of a fold.
 
-    Weights are chosen on the clients that `WeightScan` takes: those with held-out purchases, or a random sample of at
-    least 1,000 of them where clients × products are more than 16 million. Biases are left out of the choice.
+    Weights are chosen on the clients that `WeightScan` takes: those with held-out purchases, or a random sample of them
+    where there are more than 50,000 such purchases. Biases are left out of the choice.
     """
 
     def __init__(self, split: Split, metric: str, M: int, n_threads: int) -> None:
@@ -113,6 +115,7 @@ class FoldEvidence:
             peers, scan.peers = self._once("peers", lambda: self._fit_peers(evidence, config))
         if self.can_choose:
             scan.use_patterns(model.user_factors_, model.item_factors_)
+            scan.relist()
             chosen = choose_weights(scan, request)
         else:
             chosen = request.settled(FIXED)

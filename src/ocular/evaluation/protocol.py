@@ -30,7 +30,7 @@ from ocular.errors import ConfigError, DataError
 from ocular.evaluation.comparison import Comparison, Parameters, Result, short_parameters
 from ocular.evaluation.metrics import PER_USER, check_cutoffs, measure, note_large_cutoff
 from ocular.model import OCuLaR
-from ocular.tuning import AUTO, MIN_GAIN
+from ocular.tuning import AUTO, MIN_GAIN, THOROUGH
 from ocular.validation import as_list, check_choice, check_share, check_whole
 from ocular.weight_scan import combined
 
@@ -38,7 +38,6 @@ EVIDENCE = "evidence"  # OCuLaR with links and peers, whose weights are chosen b
 MODELS = ("ocular", "r-ocular", EVIDENCE, *BASELINES)
 TUNING = ("none", "validation", "test")
 VALIDATION_SHARE = 0.1  # of the training data: with less to learn from, too large a λ would be chosen
-MAX_SCORES = 1 << 26  # users × items that weights of evidence are tuned on
 MIN_VALIDATION, MAX_VALIDATION = 0.1, 0.5  # by time, as shares of the training purchases
 TREND = ("trend", "trend_half_life")  # that every method may be given
 RELATIVE = 2.0  # R-OCuLaR's positives weigh more, so that its λ must: twice as much is a fair start on MovieLens
@@ -109,7 +108,7 @@ class Method:
         for parameters in self.settings:
             model, chosen = self.make(parameters, random_state), dict(parameters)
             if self.name == EVIDENCE and not model.evidence_request().is_settled:
-                choice = model.choose(split, M=M, max_scores=MAX_SCORES)
+                choice = model.choose(split, M=M, effort=THOROUGH)
                 value, name = choice.value, choice.metric
                 chosen |= asdict(choice.evidence) | {"regularization": choice.config.regularization}
             else:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ocular.data.interactions import Interactions
-from ocular.data.splits import Split, random_split
-from ocular.errors import Parameter, Phrased
+from ocular.data.ordering import Ordering, taken
+from ocular.data.splits import Split, is_by_time, latest_split, random_split
+from ocular.data.trend import find_trends
+from ocular.errors import DataError, Parameter, Phrased
 from ocular.evidence import EvidenceConfig
 from ocular.model.attributes import side_attributes
 from ocular.model.fitted import Fitted
@@ -26,10 +30,13 @@ from ocular.solver.start.initial import initial_state, plain_start
 from ocular.storage import check_writable
 from ocular.tuning import (
     AUTO,
+    BY_TIME,
     FIXED,
     MIN_HELD_OUT,
-    REGULARIZATIONS,
+    QUICK,
+    RANDOM,
     Choice,
+    Effort,
     Factors,
     choose,
     count_pairs,
@@ -37,9 +44,10 @@ from ocular.tuning import (
     usual_regularization,
 )
 from ocular.tuning import SHARE as HELD_OUT_SHARE
-from ocular.weight_scan import MAX_SCORES
+from ocular.weight_scan import Trends
 
-TUNING_TOL = 1e-3  # of fits that only compare parameters
+MIN_KNOWN = 0.5  # of the latest purchases, by clients with earlier ones, without which they are no test
+
 _log = logging.getLogger("ocular")
 
 
@@ -47,38 +55,59 @@ class Choosing(Parameters):
     """The part of an OCuLaR that settles what is "auto"."""
 
     def choose(
-        self, split: Split, config: FitConfig | None = None, M: int | None = None, max_scores: int = MAX_SCORES
+        self,
+        split: Split,
+        config: FitConfig | None = None,
+        M: int | None = None,
+        effort: Effort = QUICK,
+        trends: Trends | None = None,
     ) -> Choice:
         """
         Choose what is "auto" on the test part of a split, by `metric` at M recommendations per user; nothing is kept.
 
-        Every part is fitted once for each penalty, with a start and a tolerance that save time; weights are scanned by
-        scoring alone, on a sample of users whose scores are at most about `max_scores`.
+        Every part is fitted a few times with different penalties, as quickly as a comparison allows; weights are
+        scanned by scoring alone, on a sample of users. `effort` bounds all of it. `trends` are those of the items by
+        half-life; by default they are found where the test part is later than the other.
         """
+        if trends is None and is_by_time(split):
+            trends = partial(find_trends, split.train)
         if config is None:
             config = self._sized(self.config(), split.train)
             split = split._replace(train=with_weights(split.train, config))
-        regularizations = REGULARIZATIONS if self.regularization == AUTO else ()
-        quick = replace(config, tol=max(config.tol, TUNING_TOL), init=plain_start(split.train))
-        request = self.evidence_request()
-        options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M}
-        choice = choose(split, request, quick, self._factors, max_scores=max_scores, **options)
+        regularizations: tuple[float, ...] = ()
+        if self.regularization == AUTO:
+            usual = usual_regularization(split.train.nnz, config.n_coclusters)
+            regularizations = tuple(float(f"{factor * usual:.2g}") for factor in effort.regularization_factors)
+            config = replace(config, regularization=usual)
+        quick = replace(config, tol=max(config.tol, effort.tol), init=plain_start(split.train))
+        states: list[State] = []
+
+        def fit_patterns(interactions: Interactions, config: FitConfig) -> Factors:
+            """Fit with another λ from where the first fit ended: most sweeps go into finding the co-clusters."""
+            begin = replace(deepcopy(states[0]), objectives=[]) if states else initial_state(interactions, config)
+            result = self._fit_patterns(interactions, config, lambda: begin)
+            if result.interrupted:
+                raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
+            states.append(result.state)
+            return _factors(result.state, config)
+
+        options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M, "effort": effort}
+        options["trends"] = trends
+        choice = choose(split, self.evidence_request(), quick, fit_patterns, **options)
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
 
     def _choose_parameters(
-        self, interactions: Interactions, config: FitConfig, checkpoint: Checkpoint | None
+        self, interactions: Interactions, ordering: Ordering, config: FitConfig, checkpoint: Checkpoint | None
     ) -> tuple[FitConfig, EvidenceConfig, Choice | None]:
         """Return the parameters with a value for everything that is "auto", and how they were chosen, if they were."""
         request = self.evidence_request()
         if request.is_settled and self.regularization != AUTO:
             return config, request.settled(EvidenceConfig()), None
-        kept = None if checkpoint is None else self._kept_choice(interactions, config, checkpoint)
+        kept = None if checkpoint is None else self._kept_choice(ordering.sort(interactions), config, checkpoint)
         if kept is not None:
             return kept.config, kept.evidence, kept
-        split = (
-            random_split(interactions, HELD_OUT_SHARE) if interactions.nnz * HELD_OUT_SHARE >= MIN_HELD_OUT else None
-        )
-        if split is None or count_pairs(split) < MIN_HELD_OUT:
+        held_out = hold_out(interactions, ordering, self.validation)
+        if held_out is None:
             if self.regularization == AUTO:
                 usual = usual_regularization(interactions.nnz, config.n_coclusters)
                 config = replace(config, regularization=usual)
@@ -87,7 +116,8 @@ class Choosing(Parameters):
             weights = Parameter("links", f"{fixed.links:g}"), ", ", Parameter("peers", f"{fixed.peers:g}")
             _log.warning(Phrased(few, *weights))
             return config, fixed, None
-        choice = self.choose(split, config)
+        split, trends = held_out
+        choice = self.choose(split, config, trends=trends)
         return choice.config, choice.evidence, choice
 
     def _kept_choice(self, interactions: Interactions, config: FitConfig, checkpoint: Checkpoint) -> Choice | None:
@@ -107,8 +137,8 @@ class Choosing(Parameters):
         """Return which parameters a choice was asked for, and given which others, as plain values."""
         request = self.evidence_request()
         wanted = asdict(request) | {"regularization": self.regularization}
-        given = asdict(request.settled(EvidenceConfig()))
-        return {"auto": [name for name, value in wanted.items() if value == AUTO], "metric": self.metric} | given
+        given = asdict(request.settled(EvidenceConfig())) | {"metric": self.metric, "validation": self.validation}
+        return {"auto": [name for name, value in wanted.items() if value == AUTO]} | given
 
     def _take_over(self, start: Fitted, config: FitConfig) -> FitConfig:
         """Return the configuration with the λ of `start` where it is "auto"."""
@@ -121,15 +151,6 @@ class Choosing(Parameters):
         if isinstance(start, Fitted) and hasattr(start, "config_"):
             return replace(config, n_coclusters=start.config_.n_coclusters)
         return replace(config, n_coclusters=usual_coclusters(interactions.shape))
-
-    def _factors(self, interactions: Interactions, config: FitConfig) -> Factors:
-        """Return the memberships of users and items that a fit ends with, and the biases of the items, if any."""
-        result = self._fit_patterns(interactions, config, lambda: initial_state(interactions, config))
-        if result.interrupted:
-            raise KeyboardInterrupt  # parameters chosen by half a fit are worth nothing
-        K, state = config.n_coclusters, result.state
-        bias = np.asarray(BIAS_COLUMN * state.item_factors[:, K + 1]).ravel() if config.bias else None
-        return sp.csr_array(state.user_factors[:, :K]), sp.csr_array(state.item_factors[:, :K]), bias
 
     def _fit_patterns(
         self,
@@ -148,3 +169,31 @@ class Choosing(Parameters):
             )
         finally:
             backend.close()
+
+
+def hold_out(interactions: Interactions, ordering: Ordering, validation: str) -> tuple[Split, Trends | None] | None:
+    """
+    Hold out a tenth of the pairs to choose parameters on, in the order of names; None where there are too few for that.
+
+    Where purchases have dates it is the latest tenth, unless most of it is by new clients or `validation` is "random";
+    with it come the trends of the items by half-life. Otherwise it is a random tenth.
+    """
+    if interactions.nnz * HELD_OUT_SHARE < MIN_HELD_OUT:
+        return None
+    split = None if validation == RANDOM else latest_split(interactions, HELD_OUT_SHARE)
+    if split is not None and count_pairs(split) >= max(MIN_HELD_OUT, MIN_KNOWN * split.test.nnz):
+        ordered = Split(ordering.sort(split.train), ordering.sort(split.test))
+        return ordered, lambda half_life: taken(find_trends(split.train, half_life), ordering.items)
+    if validation == BY_TIME:
+        expected = "expected dated purchases, the latest tenth mostly by clients with earlier ones, for "
+        remedy = ", got others; use ", Parameter("validation", RANDOM)
+        raise DataError(expected, Parameter("validation", BY_TIME), *remedy)
+    split = random_split(ordering.sort(interactions), HELD_OUT_SHARE)
+    return (split, None) if count_pairs(split) >= MIN_HELD_OUT else None
+
+
+def _factors(state: State, config: FitConfig) -> Factors:
+    """Return the memberships of users and items, and the biases of the items, if any."""
+    K = config.n_coclusters
+    bias = np.asarray(BIAS_COLUMN * state.item_factors[:, K + 1]).ravel() if config.bias else None
+    return sp.csr_array(state.user_factors[:, :K]), sp.csr_array(state.item_factors[:, :K]), bias

@@ -115,6 +115,9 @@ class OCuLaR(  # type: ignore[call-arg]
     metric : {"balanced", "recall", "map"}
         What decides where something is "auto", at 50 recommendations per user or a tenth of the items: recall, MAP or
         the geometric mean of both, in which MAP counts twice.
+    validation : {"auto", "random", "time"}
+        Which tenth of the positives decides where something is "auto": a random one, or the latest by date. "auto" is
+        the latest where positives have dates and most of those are by users with earlier ones.
     relative : bool
         R-OCuLaR: the positives of a user weigh w_u = unknowns / positives instead of 1. Needs a larger λ.
     bias : bool
@@ -263,7 +266,7 @@ class OCuLaR(  # type: ignore[call-arg]
             evidence, tuning = self.evidence_request().settled(start.evidence_config_), None
             before = start.coclusters(), previous.interactions  # `start` may be this very model
         else:
-            config, evidence, tuning = self._choose_parameters(ordered, config, checkpoint)
+            config, evidence, tuning = self._choose_parameters(interactions, ordering, config, checkpoint)
         check_features(ordered, evidence)
         if checkpoint is not None and tuning is not None:
             checkpoint = self._with_choice(checkpoint, tuning)

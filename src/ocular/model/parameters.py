@@ -13,7 +13,7 @@ from ocular.solver.config import FitConfig
 from ocular.solver.devices import find_device
 from ocular.solver.links import SQUARES
 from ocular.solver.start.given import start_name
-from ocular.tuning import AUTO, METRICS, EvidenceRequest
+from ocular.tuning import AUTO, METRICS, VALIDATIONS, EvidenceRequest
 from ocular.validation import check_choice, check_number, check_whole
 
 
@@ -39,6 +39,7 @@ class Parameters:
         attribute_regularization: float = 1000.0,
         attribute_separator: str = SEPARATOR,
         metric: str = "balanced",
+        validation: str = "auto",
         relative: bool = False,
         bias: bool = False,
         background: float = 1e-4,
@@ -74,6 +75,7 @@ class Parameters:
         self.attribute_regularization = attribute_regularization
         self.attribute_separator = attribute_separator
         self.metric = metric
+        self.validation = validation
         self.relative = relative
         self.bias = bias
         self.background = background
@@ -127,6 +129,7 @@ class Parameters:
     def evidence_request(self) -> EvidenceRequest:
         """Return the parameters of links and peers as given; raise ConfigError where one makes no sense."""
         check_choice(self.metric, "metric", METRICS)
+        check_choice(self.validation, "validation", VALIDATIONS)
         if self.link_loss == SQUARES and self.relative:
             loss = Parameter("link_loss", "squares")
             raise ConfigError("expected ", loss, " without ", Parameter("relative"), ", got both; leave one out")

@@ -195,10 +195,13 @@ def keep_strongest(chosen, s, min_link, kept_share, strengths):
 
     Half of all links carry a few hundredths of the affinity; without them rankings take half the time.
     """
-    strongest = np.sort(s)[::-1]
-    total = 0.0
-    for value in strongest:
+    total, n = 0.0, 0
+    strong = np.empty(len(s) + 1, np.float32)
+    for value in s:
         total += value
+        strong[n] = value
+        n += value >= min_link
+    strongest = np.sort(strong[:n])[::-1]
     limit, carried = min_link, 0.0
     for value in strongest:
         carried += value
