@@ -34,7 +34,7 @@ M, SHARE = 50, 0.1
 FIRST = (0, 1, 3, 5)  # purchases of a new row that are known
 MODEL = {"n_coclusters": 100, "regularization": 30.0, "links": 1.0, "peers": 0.5, "link_regularization": 100.0}
 QUICK = {"n_coclusters": 8, "regularization": 2.0, "links": 1.0, "peers": 0.5}
-WORTHS, LINK_WEIGHTS, VALUE_WEIGHTS, N_NEIGHBOURS = (1.0, 2.0, 4.0), (1.0, 2.0), (1.0, 2.0), (100, 300)
+WORTHS, LINK_WEIGHTS, VALUE_WEIGHTS, N_NEIGHBOURS = (1.0, 1.5, 3.0), (1.0, 2.0), (1.0, 2.0), (100, 200)
 
 Table = np.ndarray  # scores, (rows, columns)
 Values = tuple[float, float]  # recall@M, MAP@M
@@ -47,11 +47,14 @@ class Ranker(NamedTuple):
 
     def recommend(self, userid: Any, user_items: Any, N: int) -> tuple[Any, Any]:
         """Return the N best columns of some rows, without those that they have."""
-        scores = self.scores[userid].astype(np.float64)
+        scores = self.scores[userid]
         known = user_items.tocoo()
         scores[known.row, known.col] = -np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :N]
-        return np.where(np.take_along_axis(scores, best, 1) > -np.inf, best, -1), scores
+        best = np.sort(np.argpartition(-scores, N - 1, axis=1)[:, :N], axis=1)
+        found = np.take_along_axis(scores, best, axis=1)
+        order = np.argsort(-found, axis=1, kind="stable")
+        best, found = np.take_along_axis(best, order, axis=1), np.take_along_axis(found, order, axis=1)
+        return np.where(found > -np.inf, best, -1), found
 
 
 class Hidden(NamedTuple):

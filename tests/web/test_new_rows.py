@@ -66,7 +66,8 @@ def test_mistakes_are_told_on_the_page(site: Site, path: str, parameters: dict[s
     assert rows_of(answer.text) == []
 
 
-def test_both_are_in_the_navigation(site: Site) -> None:
-    page = site.browser("ana").get("/prospect").text
-    assert '<a href="/prospect" aria-current="page">Prospect</a>' in page
-    assert '<a href="/new-product">New product</a>' in page
+def test_both_are_reached_from_the_accounts(site: Site) -> None:
+    browser = site.browser("ana")
+    for address in ("/prospect", "/new-product"):
+        assert f'<a href="{address}">' in browser.get("/").text
+        assert '<a href="/" aria-current="true">Accounts</a>' in browser.get(address).text

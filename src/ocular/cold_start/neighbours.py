@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ocular.data.attributes import Features
 from ocular.data.interactions import Adjacency
 
-N_NEIGHBOURS = 100
+N_NEIGHBOURS = 200
 
 
 class Neighbours:

@@ -18,9 +18,9 @@ from ocular.solver.config import FitConfig
 from ocular.solver.fold_in import FoldIn
 from ocular.solver.links import LIKELIHOOD, LinkConfig, fit_links
 
-ATTRIBUTES_WORTH = 2.0  # κ = 2 √n̄: purchases that attributes count as much as, but at most n̄
+ATTRIBUTES_WORTH = 1.5  # κ = 1.5 √n̄: purchases that attributes count as much as, but at most n̄
 SIMILAR_ITSELF = 0.1  # ε: what a similar row counts itself, beside what is linked to it
-LINK_WEIGHT, VALUE_WEIGHT = 2.0, 1.0  # of borrowed links, and of attributes, beside borrowed memberships
+LINK_WEIGHT, VALUE_WEIGHT = 1.0, 2.0  # of borrowed links, and of attributes, beside borrowed memberships
 
 Floats = NDArray[np.float64]
 

@@ -99,6 +99,8 @@ class Features:
         return {name for feature in self.values if len(feature) == 2 for name, _ in feature}
 
     def _note_unknown(self, name: str, text: str) -> None:
+        if not _log.isEnabledFor(logging.WARNING):  # the search for similar values takes long where there are many
+            return
         texts = [value[0][1] for value in self.values if len(value) == 1 and value[0][0] == name]
         near = difflib.get_close_matches(text, texts, n=MAX_HINTS, cutoff=0.5)
         hint = f"; did you mean {', '.join(map(repr, near))}?" if near else ""

@@ -132,7 +132,7 @@ def check_on_spark(model: OCuLaR) -> None:
         raise ConfigError("expected no ", Parameter("trend"), f" on Spark, got {model.trend}; leave it out")
     check_no_attributes(model.config(), "Spark")
     for name, value in model.get_params().items():
-        if name != "init" and isinstance(value, str) and value == "auto":
+        if name not in ("init", "validation") and isinstance(value, str) and value == "auto":
             raise ConfigError(
                 "expected a fixed value of ",
                 Parameter(name),
