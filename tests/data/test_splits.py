@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ocular.data.interactions import Interactions
-from ocular.data.splits import Split, k_fold, per_user_split, random_split, time_split
+from ocular.data.splits import Split, k_fold, latest_split, per_user_split, random_split, time_split
 from ocular.errors import ConfigError, DataError, OcularError
 
 Splitter = Callable[..., Split]
@@ -273,3 +273,15 @@ def test_nothing_bought_cannot_be_split() -> None:
     for splitter in (random_split, per_user_split, k_fold):
         with pytest.raises(DataError):
             splitter(empty)
+
+
+def test_the_latest_pairs_are_held_out_where_clients_buy_over_time() -> None:
+    users, items = np.divmod(np.arange(400), 20)
+    over_time = np.datetime64("2024-01-01") + items * 10 + users  # everybody buys for half a year
+    at_once = np.datetime64("2024-01-01") + users * 10  # everybody comes once
+    split = latest_split(Interactions.from_pairs(users, items, time=over_time), 0.1)
+    assert split is not None
+    assert 0.05 < split.test.nnz / 400 < 0.15
+    assert split.test.by_user.indices.min() > 15
+    assert latest_split(Interactions.from_pairs(users, items, time=at_once), 0.1) is None
+    assert latest_split(Interactions.from_pairs(users, items), 0.1) is None

@@ -14,6 +14,8 @@ from ocular.data.interactions import Interactions
 from ocular.errors import ConfigError, DataError
 from ocular.validation import check_share, check_whole, random_generator
 
+MIN_SPAN = 0.1  # of the time of all purchases, that the median client must buy for
+
 
 class Split(NamedTuple):
     """The purchases that a model is fitted to, and those that were held out."""
@@ -97,18 +99,35 @@ def time_split(interactions: Interactions, date: str | date | np.datetime64) -> 
 
 
 def latest_split(interactions: Interactions, share: float) -> Split | None:
-    """Hold out about this share of the pairs, those first bought last; None where dates do not tell them apart."""
+    """
+    Hold out about this share of the pairs, those first bought last; None where that says little of what comes next.
+
+    It says little where dates do not tell the pairs apart, and where most clients come once: the time from the first to
+    the last purchase of the median client with several must be MIN_SPAN of the time of all. People who rate a hundred
+    films in an evening have dates, but no next purchase.
+    """
     purchases = interactions.purchases
     if purchases is None or purchases.time is None or np.isnat(purchases.time).all():
         return None
-    first = np.full(interactions.nnz, np.iinfo(np.int64).max)
     known = ~np.isnat(purchases.time)
-    np.minimum.at(first, purchases.pair[known], purchases.time[known].astype("datetime64[s]").astype(np.int64))
-    times = np.sort(first[first < np.iinfo(np.int64).max])
-    date = times[int((1 - share) * len(times))].astype("datetime64[s]")
-    if date == times[0].astype("datetime64[s]"):
+    pairs, seconds = purchases.pair[known], purchases.time[known].astype("datetime64[s]").astype(np.int64)
+    users, never = interactions.pair_users[pairs], np.iinfo(np.int64).max
+    begun, ended, n_known = (
+        np.full(interactions.n_users, never),
+        np.full(interactions.n_users, -never),
+        np.bincount(users),
+    )
+    np.minimum.at(begun, users, seconds)
+    np.maximum.at(ended, users, seconds)
+    several = np.flatnonzero(np.bincount(users) > 1)
+    total = seconds.max() - seconds.min()
+    if len(several) == 0 or np.median((ended - begun)[several]) < MIN_SPAN * max(total, 1):
         return None
-    return time_split(interactions, date)
+    first = np.full(interactions.nnz, never)
+    np.minimum.at(first, pairs, seconds)
+    times = np.sort(first[first < never])
+    date = times[int((1 - share) * len(times))]
+    return None if date == times[0] else time_split(interactions, date.astype("datetime64[s]"))
 
 
 def is_by_time(split: Split) -> bool:
