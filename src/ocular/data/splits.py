@@ -112,11 +112,7 @@ def latest_split(interactions: Interactions, share: float) -> Split | None:
     known = ~np.isnat(purchases.time)
     pairs, seconds = purchases.pair[known], purchases.time[known].astype("datetime64[s]").astype(np.int64)
     users, never = interactions.pair_users[pairs], np.iinfo(np.int64).max
-    begun, ended, n_known = (
-        np.full(interactions.n_users, never),
-        np.full(interactions.n_users, -never),
-        np.bincount(users),
-    )
+    begun, ended = np.full(interactions.n_users, never), np.full(interactions.n_users, -never)
     np.minimum.at(begun, users, seconds)
     np.maximum.at(ended, users, seconds)
     several = np.flatnonzero(np.bincount(users) > 1)
