@@ -195,7 +195,9 @@ def run(data: Interactions, side: str, instances: int, parameters: dict[str, Any
                 f"refit with {weight}": partial(refitted_scores, hidden, side, parameters, **{weight: 1.0}),
             }
             for name, scores in methods.items():
-                if (name.startswith("refit") and k == 0) or (not has_attributes and name[-5:] in ("e-kNN", weight)):
+                needs_attributes = name == "attribute-kNN" or name.endswith(weight)
+                nothing_is_known = k == 0 and (name.startswith("refit") or not (has_attributes or name == "popularity"))
+                if nothing_is_known or (needs_attributes and not has_attributes):
                     continue
                 results.setdefault(name, [[] for _ in FIRST])[at].append(value(scores(), hidden))
     return results
