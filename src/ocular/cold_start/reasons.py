@@ -156,8 +156,9 @@ class NewReasons:
         at = KINDS.index(PEERS)
         part = self._row[:, self._ends[at] : self._ends[at + 1]]
         weights[part.indices] = part.data
-        order = np.lexsort((-weights, -alike, -sharing))
-        return order[(sharing + alike + weights)[order] > 0]
+        counts = sharing + alike + weights > 0
+        closest: NDArray[np.int64] = np.lexsort((-weights, -alike, -sharing))[: int(counts.sum())]
+        return closest
 
     def _of_product(self, kind: str, user: int, columns: list[int], names_clients: bool) -> str:
         """Return the sentence on a new product for a known client."""

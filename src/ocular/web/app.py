@@ -29,6 +29,7 @@ from ocular.web.registry import Registry
 from ocular.web.routes import (
     admin,
     api,
+    api_new_rows,
     client,
     clients,
     health,
@@ -74,6 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(page.router, include_in_schema=False)
     app.include_router(health.router, include_in_schema=False)
     app.include_router(api.router, prefix=API)
+    app.include_router(api_new_rows.router, prefix=API)
     app.mount("/static", InMemoryStaticFiles(Path(str(files("ocular.web") / "static"))), name="static")
     for kind in (OcularError, HTTPException, RequestValidationError, IntegrityError):
         app.add_exception_handler(kind, _refuse)

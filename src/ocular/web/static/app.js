@@ -59,3 +59,6 @@ for (const matrix of document.querySelectorAll("[data-matrix]")) {
     next.focus();
   });
 }
+
+// a visit brief is printed from its own button; without this file by the browser's menu
+for (const button of document.querySelectorAll("[data-print]")) button.addEventListener("click", () => print());
