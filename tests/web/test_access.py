@@ -133,6 +133,7 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     number = next(iter(site.services.served.patterns))
     needs: dict[str, dict[str, Any]] = {
         "GET /client": {"params": {"name": client}},
+        "GET /client/brief": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
@@ -151,6 +152,10 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         f"GET {API}/due": {"params": {"client": client}},
         f"GET {API}/explanation": {"params": pair},
         f"POST {API}/feedback": {"json": pair | {"status": "pursuing"}},
+        f"POST {API}/prospects": {"json": {"purchases": [pair["product"]]}},
+        f"POST {API}/new-products": {
+            "json": {"attributes": {"family": str(site.interactions.item_attributes["family"][0])}}
+        },
     }
     given = needs.get(str(way), {})
     if csrf and "data" in given:

@@ -148,8 +148,17 @@ def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site
     document = site.stranger().get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
         f"{API}/{name}"
-        for name in ("clients", "recommendations", "due", "explanation", "patterns", "patterns/{number}", "feedback",
-                     "prospects", "new-products")
+        for name in (
+            "clients",
+            "recommendations",
+            "due",
+            "explanation",
+            "patterns",
+            "patterns/{number}",
+            "feedback",
+            "prospects",
+            "new-products",
+        )
     }
     assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
 
@@ -160,7 +169,9 @@ def test_the_document_tells_the_fields_of_every_answer(site: Site) -> None:
         for operation in methods.values():
             assert set(operation["responses"]) >= {"400", "401", "403", "404", "405", "409", "413", "422", "503"}
             assert all(given.get("description") for given in operation.get("parameters", [])), path
-            good = operation["responses"]["201" if "201" in operation["responses"] else "200"]["content"]["application/json"]["schema"]
+            good = operation["responses"]["201" if "201" in operation["responses"] else "200"]["content"][
+                "application/json"
+            ]["schema"]
             named = good.get("items", good)["$ref"].rpartition("/")[2]
             assert document["components"]["schemas"][named]["properties"], path
 

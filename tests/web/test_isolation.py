@@ -24,6 +24,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
     pair = {"client": client, "product": product}
     found = [
         browser.get("/client", params={"name": client}),
+        browser.get("/client/brief", params={"name": client}),
         browser.get("/recommendation", params=pair),
         browser.get("/recommendation", params=pair | {"also": product}),
         browser.submit("/feedback", **pair, status="won"),
@@ -31,6 +32,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
         program.get("/api/v1/due", params={"client": client}),
         program.get("/api/v1/explanation", params=pair),
         program.post("/api/v1/feedback", json=pair | {"status": "won"}),
+        program.post("/api/v1/new-products", json={"buyers": [client]}),
     ]
     return [(answer.status_code, answer.text) for answer in found]
 
@@ -125,6 +127,7 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     for client in clients:
         found += [
             browser.get("/client", params={"name": client}),
+            browser.get("/client/brief", params={"name": client}),
             program.get("/api/v1/recommendations", params={"client": client, "n": 10}),
         ]
         for product in (site.open_product(client, place) for place in range(2)):

@@ -61,4 +61,7 @@ for (const matrix of document.querySelectorAll("[data-matrix]")) {
 }
 
 // a visit brief is printed from its own button; without this file by the browser's menu
-for (const button of document.querySelectorAll("[data-print]")) button.addEventListener("click", () => print());
+for (const button of document.querySelectorAll("[data-print]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => print());
+}
