@@ -1,4 +1,4 @@
-"""A client with its recommendations and purchases."""
+"""A client: the best recommendations, what is due again, and what they bought."""
 
 from __future__ import annotations
 

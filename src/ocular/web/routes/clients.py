@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
 from numpy.typing import NDArray
 
 from ocular.web import feedback
@@ -25,6 +26,11 @@ UNASSIGNED = "-"  # in place of a seller's name, which never begins so
 
 
 @router.get("/")
+def home(visitor: AnyVisitor) -> Response:  # noqa: ARG001  only when signed in
+    return RedirectResponse("/accounts", 303)
+
+
+@router.get("/accounts")
 def list_clients(
     request: Request,
     services: CurrentServices,
