@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pytest
 from sites import NOBODYS, Site, both_databases, label, rows_of, text_of
 
 from ocular import Interactions, OCuLaR
+from ocular.web.client_attributes import MAX_VALUES, ClientAttributes
 from ocular.web.opportunities import DEPTH
 
 OpenSite = Callable[..., Site]
@@ -110,6 +112,65 @@ def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> No
     assert f">{len(NOBODYS)} clients of nobody yet<" in max_.get("/team").text
     mine = listed(site.browser("ana").get("/accounts", params={"seller": "ben"}))
     assert {row[0] for row in mine} == set(site.clients("ana"))
+
+
+def test_clients_are_filtered_by_their_attributes(site: Site) -> None:
+    root, attributes = site.browser("root"), site.interactions.user_attributes
+    assert [*site.services.served.opportunities.attributes.values] == ["industry", "country", "size"]  # not the seller
+    country, size = attributes["country"][0], attributes["size"][0]
+    both = {
+        label(site.interactions, row)
+        for row in range(site.interactions.n_users)
+        if (attributes["country"][row], attributes["size"][row]) == (country, size)
+    }
+    page = root.get("/accounts", params={"having": ["", f"country:{country}", f"size:{size}"]})
+    assert {row[0] for row in listed(page)} == both
+    assert {(row[6], row[7]) for row in listed(page)} == {(country, size)}
+    assert f'value="country:{country}" selected' in text_of(page)
+    assert "having=country" in page.text.partition("<thead>")[2]  # kept when the order changes
+    everybody = listed(root.get("/accounts"))
+    assert listed(root.get("/accounts", params={"having": ["country:Atlantis", "size"]})) == everybody
+
+
+def test_leaders_see_whose_clients_they_are(site: Site) -> None:
+    owners = site.owners()
+    for row in listed(site.browser("root").get("/accounts")):
+        assert row[8] == (f"{owners[row[0]].title()} Example" if row[0] in owners else "Unassigned")
+    assert {len(row) for row in listed(site.browser("ana").get("/accounts"))} == {8}
+
+
+def test_the_minimum_chance_goes_by_the_chance_that_is_shown(site: Site) -> None:
+    chances = {row[2] for row in listed(site.browser("root").get("/accounts"))}
+    middle = sorted(float(chance.rstrip("%")) for chance in chances)[len(chances) // 2]
+    rows = listed(site.browser("root").get("/accounts", params={"min_chance": int(middle)}))
+    shown = {float(row[2].rstrip("%")) for row in rows}
+    assert middle in shown
+    assert min(shown) >= int(middle)
+
+
+@pytest.mark.parametrize(
+    ("cells", "choices"),
+    [
+        ({"industry": ["a", "b", None, "a"]}, {"industry": ["a", "b"]}),
+        ({"code": list("abcd"), "same": ["x"] * 4}, {"code": list("abcd")}),
+        ({"Account_Manager": ["a", "b", "b", "a"], "size": [1.0, float("nan"), 2.5, 1.0]}, {"size": ["1.0", "2.5"]}),
+        ({name: ["a", "b", "b", "a"] for name in "pqrs"}, {name: ["a", "b"] for name in "pqr"}),
+        ({}, {}),
+    ],
+    ids=["missing", "constant", "owner", "many", "none"],
+)
+def test_attributes_that_say_something_are_columns(
+    cells: dict[str, list[object]], choices: dict[str, list[str]]
+) -> None:
+    attributes = {name: np.array(values, dtype=object) for name, values in cells.items()}
+    data = Interactions.from_pairs([0, 1, 2, 3], [0, 0, 0, 0], user_attributes=attributes)
+    assert ClientAttributes(data).values == choices
+
+
+def test_an_attribute_of_many_values_is_no_column() -> None:
+    rows = np.arange(MAX_VALUES + 1)
+    data = Interactions.from_pairs(rows, 0 * rows, user_attributes={"name": rows.astype(str).astype(object)})
+    assert ClientAttributes(data).values == {}
 
 
 # ------------------------------------------------------------------------------------------------ what it is worth

@@ -175,6 +175,90 @@ def test_no_ended_case_has_no_hit_rate(site: Site) -> None:
     assert found.outcomes.hit_rate is None
 
 
+# ------------------------------------------------------------------------------------------------ dates and amounts
+
+
+@both_databases
+def test_a_date_and_an_amount_are_kept_where_the_status_has_a_use_for_them(site: Site) -> None:
+    ana, mine, day = site.browser("ana"), site.clients("ana"), TODAY + timedelta(5)
+    for client, status in zip(mine, Status, strict=False):
+        say(site, ana, client, status, due=str(day), amount="4,708")
+    assert {row.status: (row.due, row.amount) for row in kept(site)} == {
+        "pursuing": (day, None), "snoozed": (day, None), "not a fit": (None, None), "won": (None, 4708.0),
+        "lost": (None, None),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "amount"), [("4708.50", 4708.5), ("1,234,567.8", 1234567.8), ("0", 0.0), (" ", None), (" 4708 ", 4708.0)]
+)
+def test_amounts_are_read_as_people_write_them(site: Site, typed: str, amount: float | None) -> None:
+    say(site, site.browser("ana"), site.clients("ana")[0], "won", amount=typed)
+    assert [row.amount for row in kept(site)] == [amount]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"status": "won", "amount": "a lot"}, "Expected an amount such as 4,708 or 4708.50, got 'a lot'."),
+        ({"status": "won", "amount": "4,70"}, "got '4,70'."),
+        ({"status": "won", "amount": "-5"}, "got '-5'."),
+        ({"status": "won", "amount": "nan"}, "got 'nan'."),
+        ({"status": "won", "amount": "9" * 14}, "Expected an amount"),
+        ({"status": "snoozed"}, "To snooze a recommendation, choose a day after today."),
+        ({"status": "snoozed", "due": str(TODAY)}, "To snooze a recommendation, choose a day after today."),
+        ({"status": "pursuing", "due": "2020-01-01"}, "For a follow-up, choose today or a later day, not 2020-01-01."),
+        ({"status": "pursuing", "due": "31.3.2030"}, "Expected a date such as 2025-03-31, got '31.3.2030'."),
+        ({"status": "pursuing", "due": "<b>"}, "got '<b>'."),
+    ],
+    ids=lambda given: "-".join(given.values()) if isinstance(given, dict) else None,
+)
+def test_a_wrong_date_or_amount_is_shown_again_with_one_line(site: Site, wrong: dict[str, str], line: str) -> None:
+    client = site.clients("ana")[0]
+    fields = {"client": client, "product": site.open_product(client), "note": "called", "reason": "No need"}
+    page = site.browser("ana").submit("/feedback", **fields | wrong)
+    assert page.status_code == 422
+    assert line in text_of(page).partition('role="alert"')[2].partition("</p>")[0]
+    assert site.count(Feedback) == 0
+    assert f'value="{wrong["status"]}" checked' in page.text
+    assert 'value="No need" checked' in page.text
+    for name, typed in wrong.items():
+        assert name == "status" or f'name="{name}" value="{html.escape(typed)}"' in page.text
+    assert ">called</textarea>" in page.text
+
+
+def test_programs_give_dates_and_amounts(site: Site) -> None:
+    program, mine, day = site.program("ana"), site.clients("ana"), str(TODAY + timedelta(5))
+    pairs = [{"client": client, "product": site.open_product(client)} for client in mine]
+    given: list[dict[str, object]] = [{"status": "snoozed", "due": day}, {"status": "won", "amount": 4708.5}]
+    for pair, more in zip(pairs, given, strict=False):
+        assert program.post("/api/v1/feedback", json=pair | more).status_code == 201
+    rows = site.program("max").get("/api/v1/feedback").json()
+    assert [(row["status"], row["due"], row["amount"]) for row in rows] == [
+        ("snoozed", day, None),
+        ("won", None, 4708.5),
+    ]
+    for wrong in ({"status": "snoozed"}, {"status": "won", "amount": -1}, {"status": "pursuing", "due": "soon"}):
+        answer = program.post("/api/v1/feedback", json=pairs[3] | wrong)
+        assert answer.status_code == 422
+        assert list(answer.json()) == ["error"]
+
+
+@both_databases
+def test_a_date_outlives_the_session_too(site: Site) -> None:
+    client, browser, day = site.clients("ana")[0], site.browser("ana"), str(TODAY + timedelta(5))
+    written = {"client": client, "product": site.open_product(client), "status": "snoozed", "back": "today"}
+    _ = browser.csrf
+    site.change(delete(Session))
+    page = browser.submit("/feedback", **written, due=[day, ""])  # a button, and an empty field beside it
+    page = browser.post("/sign-in", data=hidden(page.text) | {"name": "ana", "password": PASSWORD})
+    assert f'name="due" value="{day}"' in page.text
+    form = hidden(page.text.partition('action="/feedback"')[2])
+    answer = browser.post("/feedback", data=form | {"status": "snoozed", "due": day})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert [(row.status, str(row.due)) for row in kept(site)] == [("snoozed", day)]
+
+
 # ------------------------------------------------------------------------------------------------ whose it is
 
 

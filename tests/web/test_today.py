@@ -39,16 +39,15 @@ def cards(browser: Browser) -> list[Card]:
     assert page.status_code == 200
     found = []
     for part in page.text.split('<li class="card step">')[1:]:
-        forms = [
-            {
-                name: html.unescape(value)
-                for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
-            }
-            for form in part.split("<form")[1:4]
-        ]
-        plain = " ".join(re.sub(r"<[^>]+>", " ", html.unescape(part)).split())
-        found.append(Card(forms[0]["client"], forms[0]["product"], plain, forms))
+        card = part.partition("</li>")[0]
+        hidden = (re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form) for form in card.split("<form")[1:])
+        forms = [{name: html.unescape(value) for name, value in fields} for fields in hidden]
+        found.append(Card(forms[0]["client"], forms[0]["product"], plain(card), forms))
     return found
+
+
+def plain(markup: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html.unescape(markup)).split())
 
 
 def pairs(browser: Browser) -> list[tuple[str, str]]:
@@ -63,10 +62,8 @@ def press(browser: Browser, card: Card, status: str, **more: str) -> None:
 
 
 def tiles(page: str) -> list[str]:
-    found = re.findall(
-        r"<li><a [^>]*>(.*?)</a></li>", page.partition('class="tiles"')[2].partition("</ul>")[0], re.DOTALL
-    )
-    return [" ".join(re.sub(r"<[^>]+>", " ", html.unescape(tile)).split()) for tile in found]
+    strip = page.partition('class="tiles"')[2].partition("</ul>")[0]
+    return [plain(tile) for tile in re.findall(r"<li>(.*?)</li>", strip, re.DOTALL)]
 
 
 # ------------------------------------------------------------------------------------------------ the best next steps
@@ -167,16 +164,16 @@ def test_the_button_counts_when_a_date_was_left_in_the_field_beside_it(site: Sit
 
 def test_follow_ups_are_listed_from_their_day_on_the_longest_overdue_first(site: Site) -> None:
     ana, max_ = site.browser("ana"), site.browser("max")
-    for card, days in zip(cards(ana), (0, 3, 9, 30), strict=False):
+    follow_ups = {1: 3, 2: 0, 3: 9, 4: 30}  # in days, by the number of the row
+    for card, days in zip(cards(ana), follow_ups.values(), strict=False):
         press(ana, card, "pursuing", due=str(TODAY + timedelta(days)))
-    chosen = {card: days for card, days in zip(range(4), (0, 3, 9, 30), strict=True)}
     assert tiles(ana.get("/").text)[1] == "Follow-ups due 1 none overdue"
-    for number, days in chosen.items():  # three days later
-        site.change(update(Feedback).where(Feedback.id == number + 1).values(due=TODAY + timedelta(days - 4)))
+    for number, days in follow_ups.items():  # four days later
+        site.change(update(Feedback).where(Feedback.id == number).values(due=TODAY + timedelta(days - 4)))
     page = ana.get("/").text
-    section = text_of(ana.get("/")).partition('id="follow-ups"')[2].partition("</section>")[0]
-    days = [TODAY - timedelta(4), TODAY - timedelta(1)]
-    assert re.findall(r"Overdue since <time datetime=\"([^\"]+)\"", section) == [str(day) for day in days]
+    section = page.partition('id="follow-ups"')[2].partition("</section>")[0]
+    overdue = [str(TODAY - timedelta(4)), str(TODAY - timedelta(1))]
+    assert re.findall(r"Overdue since <time datetime=\"([^\"]+)\"", section) == overdue
     assert tiles(page)[1] == tiles(max_.get("/").text)[1] == "Follow-ups due 2 2 overdue"
     assert tiles(site.browser("sue").get("/").text)[1] == "Follow-ups due 0 none overdue"
 
@@ -203,10 +200,8 @@ def test_what_is_due_for_repurchase_is_of_ones_own_clients(open_site: OpenSite, 
     assign(site, "ana", "Acme", "Corda")
     assign(site, "sue", "Bolt's secret")
     page = text_of(site.browser("ana").get("/"))
-    section = " ".join(
-        re.sub(r"<[^>]+>", " ", page.partition('id="repurchases"')[2].partition("</section>")[0]).split()
-    )
-    assert "Acme : nut 4 days overdue · usually every 10 days" in section
+    section = page.partition('id="repurchases"')[2].partition("</section>")[0]
+    assert "Acme : nut 4 days overdue · usually every 10 days" in plain(section)
     assert "secret" not in page
     assert tiles(site.browser("ana").get("/").text)[2] == "Due for repurchase 1 as of 14 Feb 2024"
     assert tiles(site.browser("root").get("/").text)[2] == "Due for repurchase 2 as of 14 Feb 2024"
@@ -217,10 +212,7 @@ def test_what_is_due_for_repurchase_is_of_ones_own_clients(open_site: OpenSite, 
 
 def test_a_page_without_prices_dates_attributes_and_back_test_says_so(open_site: OpenSite, tmp_path: Path) -> None:
     data = Interactions.from_pairs(
-        [0, 0, 1, 1, 2, 3, 3],
-        [0, 1, 0, 1, 0, 2, 3],
-        user_labels=list("abcd"),
-        item_labels=["nut", "oil", "sail", "bar"],
+        [0, 0, 1, 1, 2, 3, 3], [0, 1, 0, 1, 0, 2, 3], user_labels=list("abcd"), item_labels=list("wxyz")
     )
     OCuLaR(2, 0.1, random_state=0, tol=1e-3, max_iter=500).fit(data).save(tmp_path / "first")
     site = open_site(models=tmp_path)
