@@ -119,7 +119,8 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     """All that a visitor can read of patterns and of some clients."""
     browser, program = site.browser(visitor), site.program(visitor)
     patterns = list(site.services.served.patterns)
-    found = [browser.get("/accounts"), browser.get("/patterns"), program.get("/api/v1/patterns")]
+    found = [browser.get(path) for path in ("/", "/accounts", "/calls", "/calls.csv")]
+    found += [browser.get("/patterns"), program.get("/api/v1/patterns")]
     found += [browser.get("/pattern", params={"number": number}) for number in patterns]
     found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
     for client in clients:
