@@ -48,12 +48,8 @@ from ocular.web.templating import render
 
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
-<<<<<<< HEAD
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
-PAGES = (sign_in, profile, clients, client, recommendations, patterns, new_rows, team, model, admin)
-=======
 PAGES = (sign_in, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model, admin)
->>>>>>> w-today
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)
 
