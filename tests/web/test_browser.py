@@ -163,7 +163,7 @@ def test_seller_finds_reads_and_judges_and_the_manager_sees_it(site: Site, open_
 
     expect(page.get_by_role("heading", level=1)).to_have_text(client)
     bought = site.advisor.model.interactions_.by_user[site.clients.index(client)]
-    expect(page.locator(".tiles > div").first).to_have_text(re.compile(rf"Products owned\s*{len(bought)}$"))
+    expect(page.locator(".stats > div").first).to_have_text(re.compile(rf"Products owned\s*{len(bought)}$"))
     card = page.locator("article").first
     expect(card).to_contain_text(percent(best.confidence))
     card.get_by_role("link", name=product, exact=True).click()

@@ -26,7 +26,7 @@ def page_of(browser: Browser, client: str) -> str:
 
 
 def tiles_of(page: str) -> dict[str, str]:
-    tiles = page.partition('<dl class="tiles">')[2].partition("</dl>")[0]
+    tiles = page.partition('<dl class="stats">')[2].partition("</dl>")[0]
     found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", tiles, re.DOTALL)
     return {name: " ".join(re.sub(r"<[^>]+>", " ", value).split()) for name, value in found}
 
