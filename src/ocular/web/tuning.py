@@ -10,6 +10,20 @@ from statistics import fmean
 from ocular.evaluation.search_result import measure_name
 
 SHADES = 9
+OWN_METHODS = ("ocular", "r-ocular", "evidence")
+METHOD_NAMES = {  # as people read them
+    "evidence": "Patterns, links and similar clients",
+    "ocular": "Patterns alone",
+    "r-ocular": "Patterns alone, weighted",
+    "popularity": "Bestsellers",
+    "user-knn": "Similar clients (user k-NN)",
+    "item-knn": "Similar products (item k-NN)",
+    "ease": "Linear model (EASE)",
+    "slim": "Linear model (SLIM)",
+    "wals": "Matrix factorization (wALS)",
+    "bpr": "Matrix factorization (BPR)",
+    "rp3beta": "Random walks (RP3beta)",
+}
 
 
 @dataclass(frozen=True)
