@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import fmean
 
 from ocular.evaluation.search_result import measure_name
+from ocular.model import OCuLaR
 
 SHADES = 9
-OWN_METHODS = ("ocular", "r-ocular", "evidence")
 METHOD_NAMES = {  # as people read them
     "evidence": "Patterns, links and similar clients",
     "ocular": "Patterns alone",
@@ -24,6 +24,13 @@ METHOD_NAMES = {  # as people read them
     "bpr": "Matrix factorization (BPR)",
     "rp3beta": "Random walks (RP3beta)",
 }
+
+
+def method_of(model: OCuLaR) -> str:
+    """Return the method of a model by the name that an evaluation gives it."""
+    if model.evidence_config_.total_weight > 1:
+        return "evidence"
+    return "r-ocular" if model.config_.relative else "ocular"
 
 
 @dataclass(frozen=True)

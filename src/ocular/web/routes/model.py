@@ -9,7 +9,7 @@ from ocular.explain.calibration import Calibration
 from ocular.web.charts import nice_top
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.templating import render
-from ocular.web.tuning import METHOD_NAMES, OWN_METHODS, read_search
+from ocular.web.tuning import METHOD_NAMES, method_of, read_search
 
 router = APIRouter()
 
@@ -24,7 +24,7 @@ def model(request: Request, services: CurrentServices, served: CurrentModel, vis
     values = {
         "visitor": visitor, "served": served, "model": fitted, "interactions": served.interactions, "steps": steps,
         "curve": curve_of(calibration), "search": read_search(folder, served.fingerprint),
-        "quality": read_quality(folder), "method_names": METHOD_NAMES, "own_methods": OWN_METHODS,
+        "quality": read_quality(folder), "method_names": METHOD_NAMES, "own_method": method_of(fitted),
     }  # fmt: skip
     return render(request, "model.html", values)
 
