@@ -20,6 +20,7 @@ from typing import Any
 from ocular.advisor import Advisor, Recommendation
 from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
+from ocular.due import Reorders, has_dates
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
@@ -59,6 +60,11 @@ class ServedModel:
     def fingerprint(self) -> str:
         """The fingerprint of the purchases that the model was fitted on."""
         return self.interactions.fingerprint()
+
+    @cached_property
+    def reorders(self) -> Reorders | None:
+        """What clients buy regularly; None for purchases without dates."""
+        return self.advisor.reorders() if has_dates(self.interactions) else None
 
     @property
     def interactions(self) -> Interactions:
@@ -209,5 +215,7 @@ def _serve(
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
     served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
-    _ = served.pattern_index.bubble_map  # before the first visitor waits for it
+    _ = served.pattern_index.bubble_map  # no visitor has to wait for it
+    if served.reorders is not None:
+        _ = served.reorders.usual_amounts
     return served

@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from ocular.feedback import Status
+from ocular.feedback import OPEN, Status
 from ocular.web import feedback
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_fields import first_filled, read_amount, read_date
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
 from ocular.web.registry import ServedModel
 from ocular.web.tables import LABEL, NOTE
@@ -47,7 +48,7 @@ def show_recommendation(
             "recommendation": view_recommendation(served, shown, readable),
             "without_supposed": view_recommendation(served, actual, readable, evidence=False) if supposed else None,
             "also": [(label, served.product_name(label)) for label in supposed], "feedback_entries": earlier,
-            "statuses": [status for status in Status if not owned or status is not Status.PURSUING],
+            "statuses": [status for status in Status if not owned or status not in OPEN],
             "seal": seal_recommendation(key, served, actual), "mistake": mistake,
             "typed": (also or [""])[-1] if mistake else "",
         }  # fmt: skip
@@ -83,11 +84,17 @@ def give_feedback(
     status: Annotated[Status, Form()],
     reason: Annotated[str, Form(max_length=LABEL)] = "",
     note: Annotated[str, Form(max_length=NOTE)] = "",
-    back: Annotated[Literal["client", "recommendation"], Form()] = "recommendation",
+    due: Annotated[list[str] | None, Form()] = None,
+    amount: Annotated[str, Form()] = "",
+    back: Annotated[Literal["today", "calls", "client", "recommendation"], Form()] = "recommendation",
     seal: Annotated[str, Form(max_length=MAX_SEAL)] = "",
 ) -> Response:
-    feedback.record(services, served, visitor, NewFeedback(client, product, status, reason, note), seal)
-    if not served.knows(client, product):
+    worth = read_amount(amount, served.interactions.currency)
+    given = NewFeedback(client, product, status, reason, note, read_date(first_filled(due or [])), worth)
+    feedback.record(services, served, visitor, given, seal)
+    if back == "today":
+        return RedirectResponse("/", 303)
+    if back == "calls" or not served.knows(client, product):
         return RedirectResponse("/calls", 303)
     if back == "client":
         return RedirectResponse(f"/client?{urlencode({'name': client, 'decided': product})}", 303)
