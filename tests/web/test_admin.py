@@ -30,9 +30,9 @@ def test_role_team_and_full_name_are_changed(site: Site) -> None:
 
 def test_a_changed_team_shows_other_clients_at_once(site: Site) -> None:
     max_, client = site.browser("max"), site.clients("sue")[0]
-    assert max_.get("/", params={"search": client}).text.count("/client?") == 0
+    assert max_.get("/accounts", params={"search": client}).text.count("/client?") == 0
     site.browser("root").submit("/admin/users/edit", name="sue", role="seller", team="north")
-    assert max_.get("/", params={"search": client}).text.count("/client?") == 1
+    assert max_.get("/accounts", params={"search": client}).text.count("/client?") == 1
 
 
 @both_databases
@@ -145,7 +145,7 @@ def test_people_without_a_team_are_no_team(site: Site) -> None:
     boss = site.browser("boss")
     statuses = [boss.get("/client", params={"name": name}).status_code for name in (alone, nobodys)]
     assert statuses == [404, 200]
-    assert alone not in text_of(boss.get("/", params={"search": alone})).partition("<table")[2]
+    assert alone not in text_of(boss.get("/accounts", params={"search": alone})).partition("<table")[2]
     assert site.browser("solo").get("/client", params={"name": alone}).status_code == 200
     solo = site.browser("solo")
     solo.submit("/feedback", client=alone, product=site.open_product(alone), status="won")

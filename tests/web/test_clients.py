@@ -47,7 +47,7 @@ def accented(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_search_ignores_case_accents_spaces_and_order(
     open_site: OpenSite, accented: Path, search: str, found: set[int]
 ) -> None:
-    rows = listed(open_site(models=accented).browser("root").get("/", params={"search": search}))
+    rows = listed(open_site(models=accented).browser("root").get("/accounts", params={"search": search}))
     assert {row[0] for row in rows} == {NAMES[n] for n in found}
 
 
@@ -58,10 +58,10 @@ def test_a_product_is_found_by_part_of_its_name(open_site: OpenSite, accented: P
     assert served.find_products("ROHRE").tolist() == [0, 1]
     assert served.find_products("klein rohre").tolist() == [1]
     assert served.find_products("Ventil").tolist() == [2]
-    rows = listed(root.get("/", params={"product": "rohre"}))
+    rows = listed(root.get("/accounts", params={"product": "rohre"}))
     assert rows
     assert {row[1] for row in rows} <= {"Röhre groß", "röhre klein"}
-    page = root.get("/", params={"product": "no such"})
+    page = root.get("/accounts", params={"product": "no such"})
     assert "no such" in page.text.partition('role="alert"')[2]
     assert len(listed(page)) == len(NAMES)  # all, as it says
 
@@ -70,14 +70,14 @@ def test_a_product_is_found_by_part_of_its_name(open_site: OpenSite, accented: P
     ("least", "as_if"), [("", 0), ("0", 0), ("37", 37), ("-5", 0), ("150", 100), ("some", 0), ("٣", 3)]
 )
 def test_the_least_confidence_is_any_whole_number_or_nothing(site: Site, least: str, as_if: int) -> None:
-    page = site.browser("root").get("/", params={"least": least})
+    page = site.browser("root").get("/accounts", params={"least": least})
     assert page.status_code == 200
     assert f'name="least" value="{as_if}"' in page.text
 
 
 def test_a_page_beyond_the_end_is_the_last(site: Site) -> None:
     root = site.browser("root")
-    last, beyond = root.get("/", params={"page": 2}), root.get("/", params={"page": 99})
+    last, beyond = root.get("/accounts", params={"page": 2}), root.get("/accounts", params={"page": 99})
     assert "Page 2 of 2" in beyond.text
     assert listed(last) == listed(beyond)
     assert len(listed(beyond)) == 10
@@ -86,7 +86,7 @@ def test_a_page_beyond_the_end_is_the_last(site: Site) -> None:
 @pytest.mark.parametrize("order", ["value", "confidence", "name"])
 def test_lists_are_ordered_as_asked(site: Site, order: str) -> None:
     root = site.browser("root")
-    pages = [root.get("/", params={"order": order, "page": page}) for page in (1, 2)]
+    pages = [root.get("/accounts", params={"order": order, "page": page}) for page in (1, 2)]
     rows = [row for page in pages for row in listed(page)]
     if order == "name":
         assert [row[0] for row in rows] == sorted((row[0] for row in rows), key=str.casefold)
@@ -96,19 +96,19 @@ def test_lists_are_ordered_as_asked(site: Site, order: str) -> None:
         assert figures == sorted(figures, reverse=True)
     assert f'name="order" value="{order}"' in pages[0].text
     assert f"order={order}&amp;page=2" in pages[0].text
-    assert root.get("/", params={"order": "size"}).status_code == 422
+    assert root.get("/accounts", params={"order": "size"}).status_code == 422
 
 
 @both_databases
 def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> None:
     max_ = site.browser("max")
-    assert {row[0] for row in listed(max_.get("/", params={"seller": "ben"}))} == set(site.clients("ben"))
+    assert {row[0] for row in listed(max_.get("/accounts", params={"seller": "ben"}))} == set(site.clients("ben"))
     free = {label(site.interactions, row) for row in NOBODYS}
-    assert {row[0] for row in listed(max_.get("/", params={"seller": "-"}))} == free
-    everything = listed(max_.get("/"))
-    assert listed(max_.get("/", params={"seller": "sue"})) == everything  # not of the team
+    assert {row[0] for row in listed(max_.get("/accounts", params={"seller": "-"}))} == free
+    everything = listed(max_.get("/accounts"))
+    assert listed(max_.get("/accounts", params={"seller": "sue"})) == everything  # not of the team
     assert f">{len(NOBODYS)} clients of nobody yet<" in max_.get("/team").text
-    mine = listed(site.browser("ana").get("/", params={"seller": "ben"}))
+    mine = listed(site.browser("ana").get("/accounts", params={"seller": "ben"}))
     assert {row[0] for row in mine} == set(site.clients("ana"))
 
 
@@ -117,7 +117,7 @@ def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> No
 
 def test_a_call_is_worth_the_same_on_every_page(site: Site) -> None:
     browser, program, compared = site.browser("ana"), site.program("ana"), 0
-    for row in listed(browser.get("/")):
+    for row in listed(browser.get("/accounts")):
         client, product, value = row[0], row[1], row[3]
         card = text_of(browser.get("/client", params={"name": client})).partition(f"<bdi>{product}</bdi></a>")[2]
         page = text_of(browser.get("/recommendation", params={"client": client, "product": product}))

@@ -61,7 +61,7 @@ def test_what_is_decided_leaves_the_list_and_comes_back_when_taken_up_again(site
     client, browser = site.clients("ana")[0], site.browser("ana")
 
     def best() -> tuple[str, int]:
-        (row,) = [row for row in rows_of(browser.get("/", params={"search": client}).text) if row[0] == client]
+        (row,) = [row for row in rows_of(browser.get("/accounts", params={"search": client}).text) if row[0] == client]
         return row[1], int(row[4])
 
     first, how_many = best()
@@ -79,7 +79,7 @@ def test_a_client_with_everything_decided_says_so(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     for place in range(10):
         say(site, browser, client, "not a fit", place=place)
-    (row,) = [row for row in rows_of(browser.get("/", params={"search": client}).text) if row[0] == client]
+    (row,) = [row for row in rows_of(browser.get("/accounts", params={"search": client}).text) if row[0] == client]
     assert row[1:] == ["all decided", "", "–", "0"]
 
 

@@ -76,8 +76,9 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
     followed = browser.get(answer.headers["location"])
     pages = [
         browser.get("/"),
-        browser.get("/", params={"search": client}),
-        browser.get("/", params={"product": client}),
+        browser.get("/accounts"),
+        browser.get("/accounts", params={"search": client}),
+        browser.get("/accounts", params={"product": client}),
         browser.get("/client", params={"name": client}),
         browser.get("/recommendation", params=pair | {"also": PRODUCTS[0]}),
         browser.get("/patterns"),
@@ -101,7 +102,7 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
 
 def test_a_link_in_the_list_leads_to_its_client(hostile: Site) -> None:
     browser = hostile.browser("ana")
-    links = re.findall(r'href="(/client\?name=[^"]*)"', text_of(browser.get("/")))
+    links = re.findall(r'href="(/client\?name=[^"]*)"', text_of(browser.get("/accounts")))
     assert len(links) == len(CLIENTS)
     pages = [browser.get(link) for link in links]
     titles = [re.search(r"<h1><bdi>(.*?)</bdi></h1>", page.text, re.DOTALL) for page in pages]

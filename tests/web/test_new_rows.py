@@ -69,5 +69,5 @@ def test_mistakes_are_told_on_the_page(site: Site, path: str, parameters: dict[s
 def test_both_are_reached_from_the_accounts(site: Site) -> None:
     browser = site.browser("ana")
     for address in ("/prospect", "/new-product"):
-        assert f'<a href="{address}">' in browser.get("/").text
+        assert f'<a href="{address}">' in browser.get("/accounts").text
         assert '<a href="/" aria-current="true">Accounts</a>' in browser.get(address).text

@@ -218,7 +218,7 @@ def test_every_answer_carries_the_headers(site: Site) -> None:
         403: [browser.get("/admin"), browser.post("/sign-out"), browser.post("/sign-out", headers={"origin": "x"})],
         404: [browser.get("/nowhere"), browser.get("/static/nowhere"), browser.get("/client", params={"name": "x"})],
         405: [browser.put("/sign-in"), browser.request("BREW", "/")],
-        422: [browser.get("/client"), browser.get("/", params={"page": "0"})],
+        422: [browser.get("/client"), browser.get("/accounts", params={"page": "0"})],
     }
     for status, found in answers.items():
         for answer in found:

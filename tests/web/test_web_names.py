@@ -28,7 +28,7 @@ def test_pages_show_names_and_link_by_labels(named: Site) -> None:
     say(named, ana, client, "lost", place=1)
     pair = {"client": client, "product": product}
     pages = [
-        ana.get("/", params={"search": f"known as {client}"}), ana.get("/client", params={"name": client}),
+        ana.get("/accounts", params={"search": f"known as {client}"}), ana.get("/client", params={"name": client}),
         ana.get("/recommendation", params=pair), ana.get("/calls"), named.browser("max").get("/team"),
         ana.post("/feedback", data=pair | {"status": "won", "csrf": "of another session"}),
     ]  # fmt: skip

@@ -38,7 +38,7 @@ def test_library_list_pages_and_programs_print_the_same_value(
     assert (model.calibration_ is not None) == calibrated
     currency = model.interactions_.currency
     browser, program, compared = site.browser("ana"), site.program("ana"), 0
-    listed = {row[0]: row for row in rows_of(browser.get("/").text)[1:]}
+    listed = {row[0]: row for row in rows_of(browser.get("/accounts").text)[1:]}
     clients = {entry["client"]: entry for entry in program.get(f"{API}/clients").json()["clients"]}
     for client, row in listed.items():
         product = row[1]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import DateTime, ForeignKey, Index, String, Text, TypeDecorator, text
+from sqlalchemy import Date, DateTime, ForeignKey, Index, LargeBinary, String, Text, TypeDecorator, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # maximum lengths in characters
@@ -48,6 +48,7 @@ class User(Base):
     password: Mapped[str] = mapped_column(String(200))  # an argon2id hash
     active: Mapped[bool] = mapped_column(default=True)
     created: Mapped[datetime] = mapped_column(Moment, default=now)
+    news: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))  # model seen in What's new
 
 
 class Session(Base):
@@ -111,8 +112,54 @@ class Feedback(Base):
     confidence: Mapped[float]
     pattern: Mapped[int | None]  # the co-cluster of the strongest reason
     label: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))  # its name at the time
+    due: Mapped[date | None] = mapped_column(Date, index=True)  # of the follow-up, or the day a snoozed one returns
+    amount: Mapped[float | None]  # what the deal was worth, once won
     user: Mapped[User] = relationship(lazy="joined")
     __table_args__ = (Index("ix_feedback_client_id", "client", "id"),)
+
+
+class Shown(Base):
+    """The first time that a recommendation was shown to somebody who may act on it."""
+
+    __tablename__ = "shown"
+    pair: Mapped[str] = mapped_column(String(DIGEST), primary_key=True)  # of both labels, which are too long for a key
+    client: Mapped[str] = mapped_column(String(LABEL))
+    product: Mapped[str] = mapped_column(String(LABEL))
+    at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    model: Mapped[str] = mapped_column(String(LABEL))
+
+
+class PatternName(Base):
+    """The name that a manager gave to a pattern, and the products by which it is known again after a refit."""
+
+    __tablename__ = "pattern_names"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME))
+    products: Mapped[str] = mapped_column(Text)  # labels as a JSON list, the most typical first
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"))
+    at: Mapped[datetime] = mapped_column(Moment, default=now)
+
+
+class Link(Base):
+    """A link that works once: an invitation to choose a password, or a sign-in. Only its digest is stored."""
+
+    __tablename__ = "links"
+    digest: Mapped[str] = mapped_column(String(DIGEST), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    purpose: Mapped[str] = mapped_column(String(16))  # "invitation" or "sign-in"
+    created: Mapped[datetime] = mapped_column(Moment, default=now)
+    expires: Mapped[datetime] = mapped_column(Moment)
+    user: Mapped[User] = relationship(lazy="joined")
+
+
+class ModelLists(Base):
+    """The top recommendations of a model that was served, for What's new after the next one."""
+
+    __tablename__ = "model_lists"
+    version: Mapped[str] = mapped_column(String(LABEL), primary_key=True)
+    at: Mapped[datetime] = mapped_column(Moment, default=now)  # when it began to be served
+    lists: Mapped[bytes] = mapped_column(LargeBinary)  # compressed
 
 
 class AuditEntry(Base):

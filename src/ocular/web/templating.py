@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ocular.due import in_days
 from ocular.explain.price import money
 from ocular.version import __version__
+from ocular.web import charts
 
 _pages = Environment(
     loader=FileSystemLoader(str(files("ocular.web") / "templates")), autoescape=True, undefined=StrictUndefined,
@@ -25,13 +26,13 @@ def percent(share: float | None) -> str:
     Return a share as text.
 
     >>> percent(0.654), percent(0.0004), percent(None)
-    ('65 %', '< 0.1 %', '–')
+    ('65%', '<0.1%', '–')
     """
     if share is None:
         return "–"
     if 0 < share < 0.001:
-        return "< 0.1 %"
-    return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1f} %"
+        return "<0.1%"
+    return f"{100 * share:.0f}%" if share >= 0.1 or share == 0 else f"{100 * share:.1f}%"
 
 
 def percents(shares: Iterable[float]) -> list[str]:
@@ -39,20 +40,20 @@ def percents(shares: Iterable[float]) -> list[str]:
     Return the shares of a column as text, with a decimal where two would look the same without.
 
     >>> percents([0.101, 0.104, 0.2]), percents([0.1, 0.2])
-    (['10.1 %', '10.4 %', '20.0 %'], ['10 %', '20 %'])
+    (['10.1%', '10.4%', '20.0%'], ['10%', '20%'])
     """
     shares = list(shares)
     plain = [percent(share) for share in shares]
     if len({*plain}) == len({*shares}):
         return plain
-    return [text if share < 0.1 else f"{100 * share:.1f} %" for share, text in zip(shares, plain, strict=True)]
+    return [text if share < 0.1 else f"{100 * share:.1f}%" for share, text in zip(shares, plain, strict=True)]
 
 
 _pages.filters["percent"] = percent
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
 _pages.filters["days"] = in_days
-_pages.globals["version"] = __version__
+_pages.globals["version"], _pages.globals["chart"] = __version__, charts
 
 
 def render(

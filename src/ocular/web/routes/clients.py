@@ -1,4 +1,4 @@
-"""The list of clients, a client, and what is being pursued."""
+"""The list of clients, and what is being pursued."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from urllib.parse import urlencode
 
 import numpy as np
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
 from numpy.typing import NDArray
 
-from ocular.explain.names import product_name
-from ocular.feedback import CLOSED, Status
 from ocular.web import feedback
 from ocular.web.auth import Visitor
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
-from ocular.web.due import view_due
-from ocular.web.feedback_seal import seal_recommendation
-from ocular.web.opportunities import DEPTH, Order
+from ocular.web.opportunities import Order
 from ocular.web.registry import ServedModel
 from ocular.web.services import Services
 from ocular.web.tables import LABEL, User
 from ocular.web.templating import render
-from ocular.web.views import view_recommendation
 from ocular.web.visibility import overseen_sellers
 
 router = APIRouter()
-PAGE_LENGTH, MAX_CALLS, MAX_DUE = 50, 500, 10
+PAGE_LENGTH, MAX_CALLS = 50, 500
 UNASSIGNED = "-"  # in place of a seller's name, which never begins so
 
 
 @router.get("/")
+def home(visitor: AnyVisitor) -> Response:  # noqa: ARG001  only when signed in
+    return RedirectResponse("/accounts", 303)
+
+
+@router.get("/accounts")
 def list_clients(
     request: Request,
     services: CurrentServices,
@@ -107,38 +108,3 @@ def list_calls(request: Request, services: CurrentServices, served: CurrentModel
             "visitor": visitor, "currency": served.interactions.currency, "calls": calls, "max_calls": MAX_CALLS,
         }  # fmt: skip
         return render(request, "calls.html", values)
-
-
-@router.get("/client")
-def show_client(
-    request: Request,
-    services: CurrentServices,
-    served: CurrentModel,
-    visitor: AnyVisitor,
-    name: str,
-    decided: str | None = None,
-) -> Response:
-    """Show the best recommendations for a client; `decided` is a product that has just got a status."""
-    user, interactions = services.visibility.find_client(served, visitor, name), served.interactions
-    latest, key = feedback.latest_by_product(services.database, name), services.signing_key
-    readable = services.visibility.readable_names(served, visitor)
-    closed = [row for row in reversed(latest.values()) if row.status in CLOSED]
-    services.view_log.write(visitor.user.name, "client viewed", name, visitor.address)
-    with services.computing:
-        without = [row.product for row in closed if row.product in interactions.item_rows]
-        recommendations = [
-            (
-                view_recommendation(served, recommendation, readable, evidence=False),
-                seal_recommendation(key, served, recommendation),
-            )
-            for recommendation in served.advisor.recommend(name, DEPTH, without=without)
-        ]
-        values = {
-            "visitor": visitor, "currency": interactions.currency, "client": name,
-            "client_name": served.client_name(name), "latest": latest, "statuses": list(Status),
-            "closed": [(row, served.product_name(row.product)) for row in closed], "unfolded": decided in without,
-            "recommendations": recommendations, "due": view_due(served, name, MAX_DUE),
-            "bought": [product_name(interactions.item_name(item)) for item in interactions.by_user[user].tolist()],
-            "attributes": {name: values[user] for name, values in interactions.user_attributes.items()},
-        }  # fmt: skip
-        return render(request, "client.html", values)
