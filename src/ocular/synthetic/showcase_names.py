@@ -182,7 +182,7 @@ THEMES = {
         "Badge Printer,Badge Ribbons",
     ),
     "Manufacturers: machines and safety": Theme(
-        {"Manufacturing": 1.0, "Food & Drink": 0.7, "Pharmaceuticals": 0.3, "Utilities": 0.3, "Logistics": 0.15},
+        {"Manufacturing": 1.0, "Food & Drink": 1.0, "Pharmaceuticals": 0.3, "Utilities": 0.3, "Logistics": 0.15},
         "Vibration Sensor,Machine Gateway,Maintenance Planner,Lubricant Kit,Permit to Work,Line Dashboard",
         "Spare-Parts Desk,Digital Twin,Thermal Camera,Incident Desk,Hazard Map,Lone-Worker Beacon,Inspection App,"
         "First-Aid Refill,Inventory Drone",
