@@ -23,12 +23,13 @@ from ocular.web.auth import Visitor
 from ocular.web.database import Database, DatabaseError
 from ocular.web.dependencies import visitor_by_session
 from ocular.web.draft_feedback import read_draft, render_draft
-from ocular.web.errors import ConflictError, RefusedError, SignInError, StaleFormError
+from ocular.web.errors import ConflictError, InputError, RefusedError, SignInError, StaleFormError
 from ocular.web.middleware import Guard
 from ocular.web.registry import Registry
 from ocular.web.routes import (
     admin,
     api,
+    calls,
     client,
     clients,
     health,
@@ -39,6 +40,7 @@ from ocular.web.routes import (
     recommendations,
     sign_in,
     team,
+    today,
 )
 from ocular.web.services import Services
 from ocular.web.settings import Settings
@@ -47,9 +49,9 @@ from ocular.web.templating import render
 
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
-PAGES = (sign_in, profile, clients, client, recommendations, patterns, new_rows, team, model, admin)
+PAGES = (sign_in, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model, admin)
 # after these errors a person may send the feedback again
-RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
+RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)
 
 
 def create_app(settings: Settings) -> FastAPI:

@@ -19,6 +19,7 @@ from typing import Any
 from ocular.advisor import Advisor, Recommendation
 from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
+from ocular.due import Reorders, has_dates
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
@@ -51,6 +52,11 @@ class ServedModel:
     def fingerprint(self) -> str:
         """The fingerprint of the purchases that the model was fitted on."""
         return self.interactions.fingerprint()
+
+    @cached_property
+    def reorders(self) -> Reorders | None:
+        """What clients buy regularly; None for purchases without dates."""
+        return self.advisor.reorders() if has_dates(self.interactions) else None
 
     @property
     def interactions(self) -> Interactions:
@@ -195,4 +201,7 @@ def _file_state(path: Path) -> object:
 def _serve(path: Path, version: str, manifest: dict[str, Any]) -> ServedModel:
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
-    return ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    if served.reorders is not None:
+        _ = served.reorders.usual_amounts  # no visitor has to wait for it
+    return served

@@ -17,6 +17,7 @@ from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, L
 from ocular.web.due import view_due
 from ocular.web.errors import NotFoundError
 from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_fields import MAX_AMOUNT
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
 from ocular.web.opportunities import Order
 from ocular.web.registry import ServedModel
@@ -95,6 +96,7 @@ class ClientEntry(BaseModel):
     product: str | None = Field(description="The best open recommendation; null if all are decided.")
     product_name: str | None = Field(description="Name of the product for people to read.")
     confidence: float | None
+    chance: float | None = Field(description="Chance to buy: how often recommendations like this one are bought.")
     value: float | None = Field(description=f"{VALUE}.")
     open: int = Field(description="Number of open recommendations among the best five.")
 
@@ -113,6 +115,8 @@ class FeedbackRequest(BaseModel):
     status: Status
     reason: str = Field("", max_length=LABEL, description="Why, in a few words.")
     note: str = Field("", max_length=NOTE)
+    due: date | None = Field(None, description="Follow-up of what is pursued, or the day a snoozed one returns.")
+    amount: float | None = Field(None, ge=0, le=MAX_AMOUNT, description="What the deal was worth; kept if it is won.")
     seal: str = Field("", max_length=MAX_SEAL, description="As the recommendation came with; may be left out.")
 
 
@@ -134,6 +138,8 @@ class FeedbackEntry(BaseModel):
     confidence: float
     pattern: int | None = Field(description="Of the strongest reason; null where that was of another kind.")
     label: str = Field(description="What the pattern, or the other kind of reason, was called.")
+    due: date | None = Field(description="Day of the follow-up, or on which a snoozed one returns.")
+    amount: float | None = Field(description="What the deal was worth, once won.")
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -171,6 +177,7 @@ def clients(
         ClientEntry(
             client=client.client, client_name=client.name, product=client.product, product_name=client.product_name,
             confidence=client.confidence if client.product else None,
+            chance=client.chance if client.product else None,
             value=None if client.value is None else round(client.value, 2), open=client.n_open,
         )
         for client in listed.clients
@@ -277,7 +284,7 @@ def give_feedback(
 ) -> SavedFeedback:
     """Store what became of a recommendation. It is stored when the answer arrives."""
     answer.headers["cache-control"] = "no-store"
-    new = NewFeedback(given.client, given.product, given.status, given.reason, given.note)
+    new = NewFeedback(**given.model_dump(exclude={"seal"}))
     return SavedFeedback(id=feedback.record(services, served, visitor, new, given.seal))
 
 

@@ -12,6 +12,7 @@ from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_fields import first_filled, read_amount, read_date
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
 from ocular.web.registry import ServedModel
 from ocular.web.tables import LABEL, NOTE
@@ -83,11 +84,17 @@ def give_feedback(
     status: Annotated[Status, Form()],
     reason: Annotated[str, Form(max_length=LABEL)] = "",
     note: Annotated[str, Form(max_length=NOTE)] = "",
-    back: Annotated[Literal["client", "recommendation"], Form()] = "recommendation",
+    due: Annotated[list[str] | None, Form()] = None,
+    amount: Annotated[str, Form()] = "",
+    back: Annotated[Literal["today", "calls", "client", "recommendation"], Form()] = "recommendation",
     seal: Annotated[str, Form(max_length=MAX_SEAL)] = "",
 ) -> Response:
-    feedback.record(services, served, visitor, NewFeedback(client, product, status, reason, note), seal)
-    if not served.knows(client, product):
+    worth = read_amount(amount, served.interactions.currency)
+    given = NewFeedback(client, product, status, reason, note, read_date(first_filled(due or [])), worth)
+    feedback.record(services, served, visitor, given, seal)
+    if back == "today":
+        return RedirectResponse("/", 303)
+    if back == "calls" or not served.knows(client, product):
         return RedirectResponse("/calls", 303)
     if back == "client":
         return RedirectResponse(f"/client?{urlencode({'name': client, 'decided': product})}", 303)
