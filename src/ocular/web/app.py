@@ -32,6 +32,7 @@ from ocular.web.routes import (
     client,
     clients,
     health,
+    invitations,
     model,
     new_rows,
     patterns,
@@ -47,7 +48,7 @@ from ocular.web.templating import render
 
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
-PAGES = (sign_in, profile, clients, client, recommendations, patterns, new_rows, team, model, admin)
+PAGES = (sign_in, invitations, profile, clients, client, recommendations, patterns, new_rows, team, model, admin)
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 
