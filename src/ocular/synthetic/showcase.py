@@ -1,5 +1,5 @@
 """
-The sample of the demo: four hundred made-up companies that buy from a vendor by eight overlapping themes.
+The sample of the demo: 480 made-up companies that buy from a vendor by eight overlapping themes.
 
 It has the same bytes for the same seed, whatever the day: dates are shifted by whole weeks so that they end today.
 """
@@ -7,22 +7,32 @@ It has the same bytes for the same seed, whatever the day: dates are shifted by 
 from __future__ import annotations
 
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ocular.data.interactions import Interactions
 from ocular.synthetic.sampling import Floats, Ints, Mask
-from ocular.synthetic.showcase_names import COUNTRIES, FAMILIES, HERO, HERO_PRODUCT, INDUSTRIES, THEMES, TOWNS
+from ocular.synthetic.showcase_names import (
+    COUNTRIES,
+    FAMILIES,
+    HERO,
+    HERO_COUNTRY,
+    HERO_PRODUCT,
+    INDUSTRIES,
+    THEMES,
+    TOWNS,
+)
 
-N_CLIENTS, SEED = 400, 18
+N_CLIENTS, SEED = 480, 5304
 N_DAYS = 7 * 104  # two years
 LAST_DAY = np.datetime64("2025-01-03")  # of the sample before it is shifted: a Friday
 SIZES = {"Small": 0.78, "Medium": 1.0, "Large": 1.35}  # with their activity
 SIZE_SHARES = (0.4, 0.4, 0.2)
-BACKGROUND = 0.012  # mean chance to buy a product outside of all themes
-CORE, FRINGE = (1.3, 2.8), (0.25, 0.9)  # how strongly a theme leads to a product: from, to
-FOLLOWING = (0.45, 1.35)  # how strongly a client follows a theme
+MIN_PRODUCTS = 6  # of a client
+BACKGROUND = 0.015  # mean chance to buy a product outside of all themes
+CORE, FRINGE = (0.9, 3.0), (0.1, 0.9)  # how strongly a theme leads to a product: from, to
+FOLLOWING = (0.6, 1.6)  # how strongly a client follows a theme
 
 
 class Showcase(NamedTuple):
@@ -61,6 +71,8 @@ def showcase(today: date | None = None, *, random_state: int = SEED) -> Showcase
     crossing = rows[:, hero] @ columns  # what belongs to the themes of the hero: almost all of it is there
     bought[hero] |= crossing & (z[hero] > np.median(z[hero, crossing]))
     bought[hero, hero_product] = False
+    for client in np.flatnonzero(bought.sum(axis=1) < MIN_PRODUCTS):
+        bought[client, np.argsort(-z[client], kind="stable")[:MIN_PRODUCTS]] = True
     for product in np.flatnonzero(~bought.any(axis=0)):
         bought[rng.integers(N_CLIENTS), product] = True
     weeks = int((np.datetime64(date.today() if today is None else today) - LAST_DAY).astype(int)) // 7
@@ -70,14 +82,12 @@ def showcase(today: date | None = None, *, random_state: int = SEED) -> Showcase
 
 def earlier(interactions: Interactions, days: int) -> Interactions:
     """Return the purchases without those of the last days, of the clients and products that have some left."""
-    purchases = interactions.purchases
-    assert purchases is not None and purchases.time is not None
+    purchases: Any = interactions.purchases  # the sample has dates, prices and quantities
     end = purchases.time.max().astype("datetime64[D]") - days
     kept = purchases.time < end
     pair = purchases.pair[kept]
     users, user = np.unique(interactions.pair_users[pair], return_inverse=True)
     items, item = np.unique(interactions.by_user.indices[pair], return_inverse=True)
-    assert purchases.price is not None and purchases.quantity is not None
     return Interactions.from_pairs(
         user, item, (len(users), len(items)),
         user_labels=interactions.user_labels[users], item_labels=interactions.item_labels[items],
@@ -89,7 +99,7 @@ def earlier(interactions: Interactions, days: int) -> Interactions:
 
 
 def _products() -> _Products:
-    names, families, prices, every, place = [], [], [], [], {}
+    names, families, prices, every, place = list[str](), list[str](), list[float](), list[int](), dict[str, int]()
     for family, (line, kinds) in FAMILIES.items():
         for entry in kinds.split(","):
             kind, number = entry.rsplit(" ", 1)
@@ -108,7 +118,7 @@ def _draw_clients(rng: np.random.Generator) -> _Clients:
     country = rng.choice(list(COUNTRIES), N_CLIENTS, p=shares / shares.sum()).tolist()
     industry = rng.permutation(np.resize(list(INDUSTRIES), N_CLIENTS)).tolist()
     size = rng.choice(list(SIZES), N_CLIENTS, p=SIZE_SHARES).tolist()
-    country[0], industry[0], size[0] = "United Kingdom", "Airports", "Large"
+    country[0], industry[0], size[0] = HERO_COUNTRY, "Airports", "Large"
     names = [HERO]
     for row in range(1, N_CLIENTS):
         names.append(_draw_name(rng, country[row], industry[row], set(names)))
@@ -134,18 +144,19 @@ def _draw_intensity(rng: np.random.Generator, clients: _Clients, products: _Prod
     larger = clients.activity / clients.activity.mean()
     popularity = rng.gamma(0.8, 1 / 0.8, n_products)
     z = BACKGROUND * np.outer(larger, popularity)
+    crossing = _hero_themes()
     for number, theme in enumerate(THEMES.values()):
         likely = np.array([theme.industries.get(industry, 0.015) for industry in clients.industry])
         likely = np.where(likely < 0.9, likely * larger, likely)  # large companies follow more themes
         rows[number] = rng.random(N_CLIENTS) < likely
+        rows[number, 0] = number in crossing  # the hero follows both themes of its product, and no other
         core, fringe = ([products.place[kind] for kind in kinds.split(",")] for kinds in (theme.core, theme.fringe))
         strength = np.zeros(n_products)
         strength[core] = rng.uniform(*CORE, len(core))
         strength[fringe] = rng.uniform(*FRINGE, len(fringe))
         columns[number] = strength > 0
         follows = rows[number] * rng.uniform(*FOLLOWING, N_CLIENTS) * clients.activity
-        if rows[number, 0] and number in _hero_themes():
-            follows[0] = 1.3
+        follows[0] = 1.3 * rows[number, 0]
         z += np.outer(follows, strength)
     return rows, columns, z
 

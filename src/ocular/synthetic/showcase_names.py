@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-HERO, HERO_PRODUCT = "Wrenmoor Airport Ltd", "Trackelo Yard & Apron Control"
+HERO, HERO_COUNTRY, HERO_PRODUCT = "Wrenmoor Airport Ltd", "United Kingdom", "Trackelo Yard & Apron Control"
 
 
 class Country(NamedTuple):
@@ -55,20 +55,36 @@ COUNTRIES = {
 
 # towns that no map shows
 TOWNS = {
-    "English": "Alderwold Brambleton Calderhurst Dunmorthy Elmcroft Fallowgate Garthmere Haverthorpe Hollinshaw Larkstead "
-    "Marlwick Otterholt Penderworth Quillbury Ravenstoke Sablecombe Tarnhurst Thistlewick Wetherholt Wrenmoor Yarrowdene",
-    "German": "Ahrenfels Birkenrath Dornreuth Eichenkamp Falkenhain Grünacker Hirschfels Kaltenhain Kronreuth Lindenrath "
-    "Mühlhain Nebelfels Rehnbrunn Rosenkamp Rübenhain Silberhain Sommerfels Tannenrath Weidenreuth Wolfskamp",
-    "French": "Aigrebois Bellecombe-le-Val Boisverne Chantelac Clairerive Fleurpin Fontaineval Grandverne Hautelac "
-    "Longuepré Mirecombe Montselle Noirevigne Pierrelieu Rochepin Sauverive Septmares Valneuve Verterive",
-    "Italian": "Acquadora Albachiara Campoluce Casaviva Castelpura Fiordolce Fontenera Marserena Montedora Novaluce "
-    "Olmoverde Pietraluce Pontedora Rivadolce Roccasana Serraluce Solmarina Terrafranca Torrechiara Valstella",
-    "Spanish": "Aguaclara Altaluna Arrohonda Bellopinar Camporrana Casalonga Cerrolobos Fuentedorada Lagohondo "
-    "Miracañas Montelobos Olivarana Peñaluna Piedralonga Riobravo Roblaseca Sierralonga Torreluna Vegahonda",
-    "Nordic": "Askegård Bergkvist Björnfors Dalkälla Ekfors Elvgren Fjällvik Furudal Hjortnäs Islund Lindrud Lövfors "
-    "Nyström Rönnvik Sjögren Skogfors Solkälla Stenrud Strandlid Österfors",
-    "Dutch": "Achterbeek Berkenwaard Broekzicht Dijkrust Eikendonk Heidewaard Kampoord Klaverdonk Korenwaard Laagmond "
-    "Lindewaard Molendonk Noorderlaar Rietenhoven Ruiterveen Schaapwaard Vinkenoord Waterdonk Zilverhoven Zonnewaard",
+    "English": (
+        "Alderwold Brambleton Calderhurst Dunmorthy Elmcroft Fallowgate Garthmere Haverthorpe Hollinshaw Larkstead "
+        "Marlwick Otterholt Penderworth Quillbury Ravenstoke Sablecombe Tarnhurst Thistlewick Wetherholt Wrenmoor "
+        "Yarrowdene"
+    ),
+    "German": (
+        "Ahrenfels Birkenrath Dornreuth Eichenkamp Falkenhain Grünacker Hirschfels Kaltenhain Kronreuth Lindenrath "
+        "Mühlhain Nebelfels Rehnbrunn Rosenkamp Rübenhain Silberhain Sommerfels Tannenrath Weidenreuth Wolfskamp"
+    ),
+    "French": (
+        "Aigrebois Bellecombe-le-Val Boisverne Chantelac Clairerive Fleurpin Fontaineval Grandverne Hautelac "
+        "Longuepré Mirecombe Montselle Noirevigne Pierrelieu Rochepin Sauverive Septmares Valneuve Verterive"
+    ),
+    "Italian": (
+        "Acquadora Albachiara Campoluce Casaviva Castelpura Fiordolce Fontenera Marserena Montedora Novaluce "
+        "Olmoverde Pietraluce Pontedora Rivadolce Roccasana Serraluce Solmarina Terrafranca Torrechiara Valstella"
+    ),
+    "Spanish": (
+        "Aguaclara Altaluna Arrohonda Bellopinar Camporrana Casalonga Cerrolobos Fuentedorada Lagohondo Miracañas "
+        "Montelobos Olivarana Peñaluna Piedralonga Riobravo Roblaseca Sierralonga Torreluna Vegahonda"
+    ),
+    "Nordic": (
+        "Askegård Bergkvist Björnfors Dalkälla Ekfors Elvgren Fjällvik Furudal Hjortnäs Islund Lindrud Lövfors "
+        "Nyström Rönnvik Sjögren Skogfors Solkälla Stenrud Strandlid Österfors"
+    ),
+    "Dutch": (
+        "Achterbeek Berkenwaard Broekzicht Dijkrust Eikendonk Heidewaard Kampoord Klaverdonk Korenwaard Laagmond "
+        "Lindewaard Molendonk Noorderlaar Rietenhoven Ruiterveen Schaapwaard Vinkenoord Waterdonk Zilverhoven "
+        "Zonnewaard"
+    ),
 }  # fmt: skip
 
 # what a company of the industry calls itself, by language; English where a language has no form of its own

@@ -51,7 +51,8 @@ from ocular.web.templating import render
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
 PAGES = (
-    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model, admin,
+    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model,
+    admin,
 )  # fmt: skip
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)
