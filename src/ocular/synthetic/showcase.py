@@ -179,9 +179,8 @@ def _draw_purchases(
     turn = np.arange(n_times.sum()) - np.repeat(np.cumsum(n_times) - n_times, n_times)
     pair = np.repeat(np.arange(len(users)), n_times)
     day = (first[pair] + turn * every[pair] + rng.normal(0, 0.06, len(pair)) * every[pair]).astype(np.int64)
-    day = np.clip(day, 0, N_DAYS - 1)
-    day += np.array([-1, -2, 0, 0, 0, 0, 0])[(day - N_DAYS + 1) % 7 - 5]  # no orders at weekends
-    day = np.maximum(day, 0)
+    day = np.clip(day, 2, N_DAYS - 1)  # from a Monday to a Friday
+    day += np.array([0, 0, 0, 0, 0, 1, -1])[(N_DAYS - 1 - day) % 7]  # no orders at weekends
     users, items = users[pair], items[pair]
 
     discount = {"Small": 0.02, "Medium": 0.06, "Large": 0.12}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from pathlib import Path
 from typing import NamedTuple
@@ -61,11 +62,14 @@ def open_link(url: str, site: str) -> tuple[str, str]:
 
 def _all_models(folder: Path) -> list[ServedModel]:
     """Return the models of a folder, the oldest first."""
-    served = []
+    log = logging.getLogger("ocular.web")
+    level, served = log.level, []
+    log.setLevel(logging.WARNING)  # these are read, not served
     for path in sorted(path for path in folder.iterdir() if path.is_dir()):
         registry = Registry(path)
         registry.refresh()
         served.append(registry.current)
+    log.setLevel(level)
     return sorted(served, key=lambda model: model.created)
 
 

@@ -56,7 +56,7 @@ def rows(models: list[ServedModel], owners: dict[str, User], now: datetime) -> I
     rng = np.random.default_rng(SEED)
     offers = [_offers(model) for model in models]
     steps = [*_won(rng, models, offers, now), *_refused(rng, models, offers, owners, now)]
-    steps += _open(rng, models, offers[-1], owners, {(step.client, step.product) for step in steps}, now)
+    steps += _open(rng, models, owners, {(step.client, step.product) for step in steps}, now)
     steps.sort(key=lambda step: step.at)
     for step in steps:
         user, model = owners[step.client], _model_at(models, step.at)
@@ -134,7 +134,7 @@ def _refused(
             taken.add((client, product))
             reason = str(rng.choice(REASONS, p=REASON_SHARES))
             called = at - timedelta(days=int(rng.integers(3, 25)))
-            if rng.random() < 0.35 or _model_at(models, called) is not models[number]:
+            if rng.random() < 0.35 or called < models[number].created:
                 yield Step(at, client, product, Status.NOT_A_FIT, reason)
             else:
                 yield Step(called, client, product, Status.PURSUING, note=_note(rng), due=at.date())
@@ -144,7 +144,6 @@ def _refused(
 def _open(
     rng: np.random.Generator,
     models: list[ServedModel],
-    offers: dict[str, list[str]],
     owners: dict[str, User],
     taken: set[tuple[str, str]],
     now: datetime,
@@ -153,19 +152,28 @@ def _open(
     for number, user in enumerate(dict.fromkeys(owners.values())):
         pairs = [
             (client, product)
-            for client, owner in owners.items()
-            for product in offers[client][1:4]  # the best stays a next step
-            if owner is user and client != HERO and product != HERO_PRODUCT and (client, product) not in taken
+            for client, product in _by_value(models[-1], [client for client, owner in owners.items() if owner is user])
+            if client != HERO and product != HERO_PRODUCT and (client, product) not in taken
             if models[-2].knows(client, product)  # the latest is of last night
-        ]
-        chosen = [pairs[place] for place in rng.permutation(len(pairs)).tolist()]
-        once = list({client: (client, product) for client, product in chosen}.values())
+        ][N_BEST * 3 :]  # the most valuable stay next steps
+        once = list({client: (client, product) for client, product in reversed(pairs)}.values())[::-1]
+        once = [once[place] for place in rng.permutation(min(len(once), 3 * len(FOLLOW_UPS))).tolist()]
         for days, (client, product) in zip(FOLLOW_UPS[number % 2 :] if number else FOLLOW_UPS, once, strict=False):
             due = (now + timedelta(days=days)).date()
-            yield Step(_lately(rng, now, 4), client, product, Status.PURSUING, note=_note(rng), due=due)
+            yield Step(_lately(rng, now), client, product, Status.PURSUING, note=_note(rng), due=due)
         for days, (client, product) in zip(SNOOZED_DAYS, once[len(FOLLOW_UPS) :], strict=False):
             due = (now + timedelta(days=days)).date()
-            yield Step(_lately(rng, now, 12), client, product, Status.SNOOZED, "Bad timing", due=due)
+            yield Step(_lately(rng, now), client, product, Status.SNOOZED, "Bad timing", due=due)
+
+
+def _by_value(model: ServedModel, clients: list[str]) -> list[tuple[str, str]]:
+    """Return the first recommendations to these clients, the most valuable first."""
+    users = np.array([model.interactions.user_rows[client] for client in clients])
+    items, confidences = model.advisor.model.recommend(users, N=N_CONSIDERED)
+    values = np.nan_to_num(model.opportunities.expected_values.values(items, confidences.astype(np.float64)))
+    rows, places = np.divmod(np.argsort(-values, axis=None, kind="stable"), items.shape[1])
+    labels = model.interactions.item_labels[items[rows, places]].tolist()
+    return [(clients[row], str(label)) for row, label in zip(rows.tolist(), labels, strict=True)]
 
 
 def _shown(
@@ -192,9 +200,9 @@ def _shown(
         yield Shown(pair=pair, client=client, product=product, at=at, user_id=owners[client].id, model=version)
 
 
-def _lately(rng: np.random.Generator, now: datetime, days: float) -> datetime:
-    """Return a time of the last days, after the model of today was served."""
-    return now - timedelta(minutes=int(rng.integers(20, int(days * 24 * 60))))
+def _lately(rng: np.random.Generator, now: datetime) -> datetime:
+    """Return a time of the last two weeks, before the earliest follow-up was due."""
+    return now - timedelta(minutes=int(rng.integers(4 * 24 * 60, 14 * 24 * 60)))
 
 
 def _zeal(at: datetime, now: datetime) -> float:
