@@ -15,6 +15,7 @@ class Status(StrEnum):
     LOST = "lost"
 
 
+OPEN = frozenset({Status.PURSUING, Status.SNOOZED})
 CLOSED = frozenset({Status.NOT_A_FIT, Status.WON, Status.LOST})  # nothing more is to be done
 TAKEN_UP = frozenset({Status.PURSUING, Status.WON})  # as an evaluation counts them
 REFUSED = frozenset({Status.NOT_A_FIT, Status.LOST})  # a snoozed one is neither

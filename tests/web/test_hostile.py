@@ -62,7 +62,7 @@ def check_inert(page: httpx2.Response) -> None:
     assert "html" in page.headers["content-type"]
     assert re.findall(r"<script[^>]*>", page.text) == ['<script src="/static/app.js" defer>']
     tags = re.findall(r"<[a-zA-Z/!][^>]*>", page.text)
-    assert not [tag for tag in tags if re.match(r"</?(img|i|iframe|object|svg)\b", tag)]
+    assert not [tag for tag in tags if re.match(r'</?(img|i|iframe|object)\b|<svg(?! class="[\w ]+" viewBox=)', tag)]
     assert not re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', " ".join(tags)))
 
 
@@ -81,6 +81,9 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         browser.get("/accounts", params={"product": client}),
         browser.get("/client", params={"name": client}),
         browser.get("/recommendation", params=pair | {"also": PRODUCTS[0]}),
+        browser.get("/calls"),
+        browser.get("/calls", params={"seller": client}),
+        hostile.browser("root").get("/calls"),
         browser.get("/patterns"),
         *(browser.get("/pattern", params={"number": n}) for n in hostile.services.served.patterns),
         hostile.browser("root").get("/team"),
@@ -92,7 +95,7 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         assert page.status_code == 200
         check_inert(page)
     shown = " ".join(client.split())
-    for page in (pages[0], pages[3], followed):
+    for page in (pages[1], pages[4], pages[6], followed):
         assert "".join(c for c in shown if c not in "\u202e\u202c") in text_of(page).replace("\r\n", " ").translate(
             {0x202E: None, 0x202C: None}
         )

@@ -98,7 +98,7 @@ def test_a_search_finds_only_ones_own(site: Site) -> None:
     mine, theirs = site.clients("ana")[0], site.clients("sue")[0]
     browser = site.browser("ana")
     assert names_on(site, browser.get("/accounts", params={"search": theirs})) == {theirs}  # in the box, and no more
-    assert "No client of yours fits" in browser.get("/accounts", params={"search": theirs}).text
+    assert "No matching clients." in browser.get("/accounts", params={"search": theirs}).text
     assert names_on(site, browser.get("/accounts", params={"search": mine.upper()})) == {mine}
 
 
@@ -119,7 +119,8 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     """All that a visitor can read of patterns and of some clients."""
     browser, program = site.browser(visitor), site.program(visitor)
     patterns = list(site.services.served.patterns)
-    found = [browser.get("/accounts"), browser.get("/patterns"), program.get("/api/v1/patterns")]
+    found = [browser.get(path) for path in ("/", "/accounts", "/calls", "/calls.csv")]
+    found += [browser.get("/patterns"), program.get("/api/v1/patterns")]
     found += [browser.get("/pattern", params={"number": number}) for number in patterns]
     found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
     for client in clients:

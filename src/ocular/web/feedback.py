@@ -9,7 +9,7 @@ from datetime import date
 from sqlalchemy import func, select
 
 from ocular.data.interactions import Interactions
-from ocular.feedback import CLOSED, Status
+from ocular.feedback import CLOSED, OPEN, Status
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
 from ocular.web.database import Database
@@ -53,7 +53,7 @@ def record(services: Services, served: ServedModel, visitor: Visitor, given: New
     else:
         user = services.visibility.find_client(served, visitor, given.client)
         item = served.find_product(given.product)
-        if given.status is Status.PURSUING and item in served.interactions.by_user[user]:
+        if given.status in OPEN and item in served.interactions.by_user[user]:
             raise ConflictError("the client has this product already")
     if shown is None:
         with services.computing:
@@ -68,8 +68,7 @@ def _checked(given: NewFeedback, today: date) -> NewFeedback:
         raise InputError("to snooze a recommendation, choose a day after today")
     if status is Status.PURSUING and due is not None and due < today:
         raise InputError(f"for a follow-up, choose today or a later day, not {due}")
-    dated, has_amount = status in {Status.PURSUING, Status.SNOOZED}, status is Status.WON
-    return replace(given, due=due if dated else None, amount=given.amount if has_amount else None)
+    return replace(given, due=due if status in OPEN else None, amount=given.amount if status is Status.WON else None)
 
 
 def save_feedback(database: Database, visitor: Visitor, given: NewFeedback, shown: ShownRecommendation) -> int:

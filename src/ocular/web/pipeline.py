@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import aliased
 
-from ocular.feedback import Status
+from ocular.feedback import OPEN, Status
 from ocular.web.auth import Visitor
 from ocular.web.database import Database
 from ocular.web.feedback import latest_ids
@@ -65,7 +65,7 @@ def read_pipeline(database: Database, served: ServedModel, visitor: Visitor) -> 
         query = query.where(Feedback.id.in_(only_own_clients(latest_ids(), visitor)))
     else:
         query = only_overseen(query.where(Feedback.id.in_(latest_ids())), visitor)
-    is_open = Feedback.status.in_([Status.PURSUING, Status.SNOOZED])
+    is_open = Feedback.status.in_(OPEN)
     is_recent = Feedback.status.in_([Status.WON, Status.LOST]) & (Feedback.at >= now() - RECENT)
     with database.reading() as transaction:
         rows = transaction.execute(query.where(is_open | is_recent).order_by(Feedback.id.desc())).all()

@@ -53,6 +53,7 @@ def percents(shares: Iterable[float]) -> list[str]:
 _pages.filters["percent"] = percent
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
+_pages.filters["whole_money"] = lambda amount, currency="": money(round(amount), currency).removesuffix(".00")
 _pages.filters["days"] = in_days
 _pages.globals |= {"version": __version__, "chart": charts, "reasons": REASONS}
 

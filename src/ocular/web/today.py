@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
+from ocular.explain.names import percent
+from ocular.explain.reasons import LINKS
 from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.auth import Visitor
@@ -22,6 +24,7 @@ class StepView:
     """A next step: a recommendation with its chance, and what was said of it before."""
 
     recommendation: RecommendationView
+    pitch: str  # the strongest reason in a sentence to say on the phone
     chance: float  # to buy
     profile: list[str]  # what is known of the client
     seller: str | None  # who has the client, for those who have sellers
@@ -44,10 +47,12 @@ def next_steps(services: Services, served: ServedModel, visitor: Visitor, client
         for step in steps:
             client, product = str(labels[step.user]), str(products[step.item])
             found = served.advisor.explain(labels[step.user], products[step.item])
+            view = view_recommendation(served, found, readable, evidence=False)
             said = latest.get((client, product))
             views.append(
                 StepView(
-                    recommendation=view_recommendation(served, found, readable, evidence=False),
+                    recommendation=view,
+                    pitch=pitch(view),
                     chance=step.chance,
                     profile=[value for value in step.attributes if value],
                     seller=sellers.get(client),
@@ -56,3 +61,13 @@ def next_steps(services: Services, served: ServedModel, visitor: Visitor, client
                 )
             )
     return views
+
+
+def pitch(view: RecommendationView) -> str:
+    """Return the strongest reason in one short sentence; the page of the recommendation has all of it."""
+    reason = view.reasons[0] if view.reasons else None
+    if reason is not None and reason.kind == LINKS and reason.links:
+        link = reason.links[0]
+        rates = f"{percent(link.bought_by / link.owners)}; {percent(reason.base_rate)} of all clients"
+        return f"{link.bought_by:,} of {link.owners:,} clients who own {link.product} also bought this ({rates})."
+    return view.strongest_reason

@@ -76,7 +76,7 @@ def overseen_sellers(transaction: Transaction, visitor: Visitor) -> list[User]:
 def owner_names(transaction: Transaction, clients: Collection[str]) -> dict[str, str]:
     """Return the full name of the person who has each of a few clients; a client that nobody has is left out."""
     query = select(Assignment.client, User.full_name).join(User, User.id == Assignment.user_id)
-    return dict(transaction.execute(query.where(Assignment.client.in_(clients))).tuples().all())
+    return dict(transaction.execute(query.where(Assignment.client.in_(clients))).all())
 
 
 def only_own_clients(query: Query, visitor: Visitor) -> Query:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ocular.feedback import Status
+from ocular.feedback import OPEN, Status
 from ocular.web.auth import Visitor
 from ocular.web.csv_export import download
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
@@ -36,20 +36,19 @@ def list_calls(
     visitor: AnyVisitor,
     stage: Stage = Status.PURSUING,
     seller: Seller = "",
-    order: Order = Order.DUE,
+    order: Order | None = None,
 ) -> Response:
     """Show the calls of one stage, and how many there are in each and what they are worth."""
     stage = stage if stage in STAGES else Status.PURSUING
+    if order is None or (order is Order.DUE and stage not in OPEN):
+        order = Order.DUE if stage in OPEN else Order.ADDED
     sellers, seller, calls = _calls(services, served, visitor, seller)
     with services.computing:
         shown = [call for call in calls if call.stage is stage]
         query = {"stage": str(stage), "seller": seller, "order": str(order)}
         values = {
             "visitor": visitor, "currency": served.interactions.currency, "stage": stage, "order": order,
-            "stages": [
-                (each, total(call for call in calls if call.stage is each), urlencode(query | {"stage": str(each)}))
-                for each in STAGES
-            ],
+            "stages": [(each, total(call for call in calls if call.stage is each)) for each in STAGES],
             "calls": ordered(shown, order)[:MAX_CALLS], "n_calls": len(shown), "max_calls": MAX_CALLS,
             "sellers": sellers, "seller": seller, "recent_days": RECENT.days, "query": urlencode(query),
             "orders": {str(other): urlencode(query | {"order": str(other)}) for other in Order},

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from ocular.feedback import Status
+from ocular.feedback import OPEN, Status
 from ocular.web import feedback
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.feedback import NewFeedback
@@ -48,7 +48,7 @@ def show_recommendation(
             "recommendation": view_recommendation(served, shown, readable),
             "without_supposed": view_recommendation(served, actual, readable, evidence=False) if supposed else None,
             "also": [(label, served.product_name(label)) for label in supposed], "feedback_entries": earlier,
-            "statuses": [status for status in Status if not owned or status is not Status.PURSUING],
+            "statuses": [status for status in Status if not owned or status not in OPEN],
             "seal": seal_recommendation(key, served, actual), "mistake": mistake,
             "typed": (also or [""])[-1] if mistake else "",
         }  # fmt: skip

@@ -59,3 +59,14 @@ for (const matrix of document.querySelectorAll("[data-matrix]")) {
     next.focus();
   });
 }
+
+// a menu of Today closes by Escape and by a click elsewhere
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && event.target.closest("details.more[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.more[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
