@@ -22,6 +22,9 @@ from ocular.web.tables import AuditEntry, Role
 PUBLIC = {
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
+    ("GET", "/sign-in/once/{token}"),  # the token says who may
+    ("GET", "/invitation/{token}"),
+    ("POST", "/invitation/{token}"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
