@@ -64,6 +64,35 @@ class Opportunities:
         self._folded_names = [fold(name) for name in self._names]
         self._folded_products = [fold(name) for name in self._product_names]
 
+    @property
+    def client_names(self) -> list[str]:
+        """The name of each client as people read it."""
+        return self._names
+
+    @property
+    def product_names(self) -> list[str]:
+        """The name of each product as people read it."""
+        return self._product_names
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether any product has a typical price, so that recommendations have a value."""
+        return bool(np.isfinite(self.expected_values.prices).any())
+
+    def potential(
+        self, clients: NDArray[np.int64], closed: Collection[tuple[int, int]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """
+        Return the best DEPTH products of the clients and what each is expected to bring, (n_clients, DEPTH).
+
+        It is the expected value or, where no product has a price, the chance to buy; 0 for `closed` pairs.
+        """
+        offered, n_items = self._products[clients].astype(np.int64), np.int64(self._interactions.n_items)
+        worth = self._values[clients] if self.has_prices else self.expected_values.chances(self._confidence[clients])
+        codes = np.fromiter((client * n_items + product for client, product in closed), dtype=np.int64)
+        is_open = (offered >= 0) & ~np.isin(clients[:, None] * n_items + offered, codes)
+        return np.maximum(offered, 0), np.where(is_open, worth, 0.0)
+
     def find_products(self, text: str) -> NDArray[np.int64]:
         """Return the rows of the product with this label, or of those with all the words in their names."""
         exact = self._interactions.item_rows.get(text)

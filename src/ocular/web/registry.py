@@ -23,8 +23,10 @@ from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
+from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
+from ocular.web.search import SearchIndex
 
 KIND_LABELS = {
     PATTERN: "Pattern",
@@ -51,6 +53,16 @@ class ServedModel:
     def fingerprint(self) -> str:
         """The fingerprint of the purchases that the model was fitted on."""
         return self.interactions.fingerprint()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Facts about products, and clients scored for a product."""
+        return Catalog(self.advisor.model)
+
+    @cached_property
+    def search_index(self) -> SearchIndex:
+        """The names of clients and products, ready to be searched."""
+        return SearchIndex(self.interactions, self.opportunities.client_names, self.opportunities.product_names)
 
     @property
     def interactions(self) -> Interactions:
@@ -195,4 +207,6 @@ def _file_state(path: Path) -> object:
 def _serve(path: Path, version: str, manifest: dict[str, Any]) -> ServedModel:
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
-    return ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    _ = served.catalog.trends, served.search_index  # before the first visitor waits for them
+    return served
