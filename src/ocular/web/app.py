@@ -50,7 +50,21 @@ from ocular.web.templating import render
 
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
-PAGES = (sign_in, profile, clients, client, recommendations, patterns, products, whitespace, search, new_rows, team, model, admin)
+PAGES = (
+    sign_in,
+    profile,
+    clients,
+    client,
+    recommendations,
+    patterns,
+    products,
+    whitespace,
+    search,
+    new_rows,
+    team,
+    model,
+    admin,
+)
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 

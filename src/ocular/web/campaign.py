@@ -34,7 +34,7 @@ COLUMNS = (
 class CampaignFilter:
     """Which clients a campaign is for."""
 
-    least: int = 0  # chance to buy in per cent
+    min_chance: float = 0.0  # to buy
     seller: str = ""
     attribute: str = ""  # "industry=Airline"
 
@@ -91,8 +91,8 @@ def plan_campaign(
     with services.computing:
         probabilities = served.catalog.probabilities(item)[users]
     chances = served.opportunities.expected_values.chances(probabilities)
-    if wanted.least:
-        likely = chances >= wanted.least / 100
+    if wanted.min_chance:
+        likely = chances >= wanted.min_chance
         users, probabilities, chances = users[likely], probabilities[likely], chances[likely]
     order = np.lexsort((users, -interactions.by_user.degrees[users], -probabilities.astype(np.float32)))
     statuses = {client: status for client, status in latest.items() if status is not None}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,16 +142,23 @@ class Found:
     total: int  # that match, of those who may be seen
 
 
+def best_cost(costs: Costs, among: NDArray[np.int64] | None = None) -> float:
+    """Return the lowest cost of the rows `among`; infinity where none match."""
+    return float((costs if among is None else costs[among]).min(initial=np.inf))
+
+
 def best_matches(
-    costs: Costs, weights: NDArray[np.floating] | NDArray[np.integer], limit: int, among: NDArray[np.int64] | None = None
+    costs: Costs, weights: NDArray[Any], best: float, limit: int, among: NDArray[np.int64] | None = None
 ) -> Found:
-    """Return the matching rows of lowest cost, of equal ones that of the largest weight first; only those `among`."""
-    rows = np.arange(len(costs)) if among is None else among
-    mine = costs[rows]
-    best = mine.min(initial=np.inf)
+    """
+    Return the rows that are not much worse than the `best` cost, best first; only those `among`.
+
+    Of equal ones that with the largest weight comes first.
+    """
     if not np.isfinite(best):
         return Found([], 0)
-    matching = rows[mine <= best + MAX_WORSE]
+    rows = np.arange(len(costs)) if among is None else among
+    matching = rows[costs[rows] <= best + MAX_WORSE]
     order = np.lexsort((matching, -weights[matching], np.round(costs[matching], 3)))[:limit]
     return Found(matching[order].tolist(), len(matching))
 

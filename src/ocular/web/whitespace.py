@@ -60,6 +60,11 @@ class Cell:
         return round((N_SHADES - 1) * share**0.5)
 
     @property
+    def quarters(self) -> int:
+        """How many quarters of the column's products are owned, rounded up; a bar below the cell shows it."""
+        return -(-4 * self.owned // self.total)
+
+    @property
     def state(self) -> str:
         """What the cell shows first."""
         if self.owned == self.total:

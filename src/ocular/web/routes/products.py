@@ -104,9 +104,12 @@ def list_products(
         return render(request, "catalog.html", values)
 
 
-def campaign_filter(least: Annotated[str, Query(max_length=20)] = "", seller: Name = "", attribute: Name = "") -> Any:
+def campaign_filter(
+    least: Annotated[str, Query(max_length=20)] = "", seller: Name = "", attribute: Name = ""
+) -> CampaignFilter:
     """Return which clients a campaign is for; a chance that is no number counts as none."""
-    return CampaignFilter(min(100, int(least)) if least.isascii() and least.isdecimal() else 0, seller, attribute)
+    percent = min(100, int(least)) if least.isascii() and least.isdecimal() else 0
+    return CampaignFilter(percent / 100, seller, attribute)
 
 
 Wanted = Annotated[CampaignFilter, Depends(campaign_filter)]
@@ -131,14 +134,15 @@ def show_product(
     services.view_log.write(visitor.user.name, "product viewed", name, visitor.address)
     n_pages = max(1, -(-len(campaign.users) // PAGE_LENGTH))
     page = min(page, n_pages)
-    filters = {"name": name, "least": wanted.least, "seller": campaign.chosen.seller, "attribute": wanted.attribute}
+    least = round(100 * wanted.min_chance)
+    filters = {"name": name, "least": least, "seller": campaign.chosen.seller, "attribute": wanted.attribute}
     with services.computing:
         part = slice((page - 1) * PAGE_LENGTH, page * PAGE_LENGTH)
         values = _facts(served, campaign, item) | {
             "visitor": visitor, "currency": served.interactions.currency, "product": name,
             "rows": view_rows(services, served, readable, campaign, part), "total": len(campaign.users),
             "page": page, "pages": n_pages, "query": urlencode(filters), "selected": select == "all",
-            "least": wanted.least, "chances": CHANCES, "sellers": campaign.chosen.sellers,
+            "least": least, "chances": CHANCES, "sellers": campaign.chosen.sellers,
             "seller": campaign.chosen.seller, "unassigned": UNASSIGNED, "attribute": wanted.attribute,
             "choices": _choices(served, campaign), "max_export": MAX_EXPORT, "outcome": _outcome(added),
             "n_closed": campaign.n_closed, "labels": served.pattern_label,

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from ocular.web.auth import Visitor
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.registry import ServedModel
-from ocular.web.search import Found, NameIndex, best_matches
+from ocular.web.search import Found, NameIndex, best_cost, best_matches
 from ocular.web.services import Services
 from ocular.web.tables import LABEL
 from ocular.web.templating import render
@@ -62,12 +62,14 @@ def _search(services: Services, served: ServedModel, visitor: Visitor, query: st
     clients = services.visibility.clients_of(served, visitor)
     with services.computing:
         interactions, index = served.interactions, served.search_index
-        mine = best_matches(index.clients.costs(query), interactions.by_user.degrees, limit, clients)
-        products = best_matches(index.products.costs(query), interactions.by_item.degrees, limit)
         numbers = list(served.patterns)
         names = NameIndex([served.pattern_label(number) for number in numbers])
         sizes = np.array([len(served.patterns[number].users) for number in numbers], dtype=np.int64)
-        patterns = best_matches(names.costs(query), sizes, limit)
+        of_clients, of_products, of_patterns = (part.costs(query) for part in (index.clients, index.products, names))
+        best = min(best_cost(of_clients, clients), best_cost(of_products), best_cost(of_patterns))
+        mine = best_matches(of_clients, interactions.by_user.degrees, best, limit, clients)
+        products = best_matches(of_products, interactions.by_item.degrees, best, limit)
+        patterns = best_matches(of_patterns, sizes, best, limit)
         groups = [
             _group("Clients", mine, [_client(served, user) for user in mine.rows]),
             _group("Products", products, [_product(served, item) for item in products.rows]),

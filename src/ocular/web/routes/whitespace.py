@@ -42,7 +42,9 @@ def show_whitespace(
         _, worth = served.opportunities.potential(chosen.clients, closed)
         potential = worth.sum(axis=1)
         if order == "name":
-            ranked = np.array(sorted(range(len(potential)), key=lambda n: names[chosen.clients[n]].casefold()), dtype=int)
+            ranked = np.array(
+                sorted(range(len(potential)), key=lambda n: names[chosen.clients[n]].casefold()), dtype=int
+            )
         else:
             ranked = np.argsort(-potential, kind="stable")
         n_pages = max(1, -(-len(ranked) // PAGE_LENGTH))
