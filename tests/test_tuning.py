@@ -138,7 +138,7 @@ def test_threads_change_no_choice(market: Interactions) -> None:
 
 def test_a_thorough_choice_is_at_least_as_good(market: Interactions) -> None:
     split = random_split(market, 0.2)
-    model = OCuLaR(8, 5.0, links=AUTO, random_state=0)
+    model = OCuLaR(8, 5.0, links=AUTO, taste=0.0, appeal=0.0, random_state=0)  # which are added once, whatever effort
     quick, thorough = (model.choose(split, effort=effort) for effort in (QUICK, THOROUGH))
     assert thorough.n_fits > quick.n_fits
     assert thorough.value >= 0.99 * quick.value

@@ -61,9 +61,8 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--weight", help="Purchases weigh by their quantity or amount, relative to the product's median.")
 @click.option(
     "--refusals",
-    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Pairs known not to fit, with the columns of client and product: never recommended.",
+    help="Pairs known not to fit, never recommended: a table, or the application's export or database.",
 )
 @parameter_option("--refusal-weight", type=float, metavar="C", help="Weight of refused pairs in the fit.")
 @parameter_option(
@@ -92,7 +91,7 @@ def fit(
     output: Path,
     checkpoint: Path | None,
     start: Path | None,
-    refusals: Path | None,
+    refusals: str | None,
     only: tuple[str, ...],
     without: tuple[str, ...],
     **options: Any,
@@ -283,6 +282,9 @@ def chosen_line(model: OCuLaR) -> str:
     weights = (
         f"links {evidence.links:g} (penalty {evidence.link_regularization:g}), peers {evidence.peers:g} "
         f"(penalty {evidence.peer_regularization:g}), popularity {evidence.popularity:g}"
+    )
+    weights += "".join(
+        f", {part} {getattr(evidence, part):g}" for part in ("taste", "appeal") if getattr(evidence, part)
     )
     if evidence.trend:
         weights += f", trend {evidence.trend:g} (half-life {evidence.trend_half_life:g} days)"
