@@ -1,4 +1,4 @@
-"""A campaign: the clients of the visitor ranked by their chance to buy one product, with the strongest reason of each."""
+"""A campaign: the visitor's clients ranked by their chance to buy one product, each with the strongest reason."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Added:
 def add_to_calls(
     services: Services, served: ServedModel, visitor: Visitor, product: str, chosen: list[tuple[str, str]]
 ) -> Added:
-    """Mark the product as pursued for the clients chosen, each with the seal of what was shown; skip what is settled."""
+    """Mark the product as pursued for the clients, each with the seal of what was shown; skip what is settled."""
     latest, added = _latest_statuses(services.database, product), Added()
     for client, seal in dict(chosen).items():
         try:

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,16 @@ class Opportunities:
     def product_names(self) -> list[str]:
         """The name of each product as people read it."""
         return self._product_names
+
+    @cached_property
+    def client_ranks(self) -> NDArray[np.int64]:
+        """The place of each client in the order of names."""
+        return _ranks(self._folded_names)
+
+    @cached_property
+    def product_ranks(self) -> NDArray[np.int64]:
+        """The place of each product in the order of names."""
+        return _ranks(self._folded_products)
 
     @property
     def has_prices(self) -> bool:
@@ -157,6 +168,12 @@ class Opportunities:
         value = self.expected_values.value(item, confidence)
         product = str(self._interactions.item_labels[item])
         return ListedClient(client, name, product, self._product_names[item], confidence, value, int(is_open.sum()))
+
+
+def _ranks(names: list[str]) -> NDArray[np.int64]:
+    ranks = np.empty(len(names), dtype=np.int64)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return ranks
 
 
 def fold(text: str) -> str:

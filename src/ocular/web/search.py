@@ -45,9 +45,8 @@ class NameIndex:
         order = np.argsort(np.array(words, dtype=np.int64), kind="stable")
         ends = np.searchsorted(np.array(words, dtype=np.int64)[order], np.arange(len(vocabulary) + 1))
         # the names with each word, weighted by the cost of its place
-        self._names = Adjacency(
-            ends.astype(np.int64), np.array(places, dtype=np.int32)[order], np.array(late, dtype=np.float32)[order]
-        )
+        late_costs = np.array(late, dtype=np.float32)[order]
+        self._names = Adjacency(ends.astype(np.int64), np.array(places, dtype=np.int32)[order], late_costs)
         self._text = "\n".join(["", *vocabulary, ""])
         self._lengths = np.array([len(word) for word in vocabulary], dtype=np.int64)
         self._starts = np.concatenate([[1], 1 + np.cumsum(self._lengths + 1)])[:-1]  # of the words in the text
@@ -70,7 +69,7 @@ class NameIndex:
         matching = np.flatnonzero(by_word < MISSING)
         costs = np.full(self._n_names, MISSING, dtype=np.float32)
         having = self._names.take(matching)
-        found = having.weights + np.repeat(by_word[matching], having.degrees)
+        found = np.repeat(by_word[matching], having.degrees) + np.asarray(having.weights, dtype=np.float32)
         order = np.argsort(-found, kind="stable")
         costs[having.indices[order]] = found[order]  # the best is written last
         return costs
@@ -94,7 +93,7 @@ def allowed_errors(word: str) -> int:
 
 def prefix_errors(letters: NDArray[np.uint32], word: str, most: int) -> NDArray[np.uint8]:
     """
-    Return the typing errors between a word and the nearest beginning of each column of letters; too many are `most` + 1.
+    Return the typing errors between a word and the nearest beginning of each column of letters, at most `most` + 1.
 
     >>> words = np.array(["siemens", "simon", "acme"], dtype="U8").view(np.uint32).reshape(3, 8).T
     >>> prefix_errors(words, "seim", 2).tolist()

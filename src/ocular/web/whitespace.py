@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -56,8 +57,7 @@ class Cell:
     @property
     def shade(self) -> int:
         """How deep the cell is shaded, from 0 to N_SHADES − 1."""
-        share = min(1.0, (self.chance or 0.0) / FULL_SHADE)
-        return round((N_SHADES - 1) * share**0.5)
+        return round((N_SHADES - 1) * math.sqrt(min(1.0, (self.chance or 0.0) / FULL_SHADE)))
 
     @property
     def quarters(self) -> int:

@@ -76,7 +76,7 @@ def list_products(
         keys = {
             CatalogOrder.POTENTIAL: -potential, CatalogOrder.OWNERS: -owners,
             CatalogOrder.TREND: -potential if catalog.trends is None else -catalog.trends,
-            CatalogOrder.NAME: np.argsort(np.argsort(np.array([name.casefold() for name in names], dtype=object))),
+            CatalogOrder.NAME: served.opportunities.product_ranks,
         }  # fmt: skip
         items = items[np.lexsort((items, keys[order][items], np.round(costs[items], 1)))]
         n_pages = max(1, -(-len(items) // CATALOG_LENGTH))
@@ -156,13 +156,13 @@ def _facts(served: ServedModel, campaign: Campaign, item: int) -> dict[str, Any]
     names, owners = served.opportunities.product_names, interactions.by_item[item]
     mine = np.intersect1d(owners, campaign.chosen.clients)
     price, paid = float(expected.prices[item]), catalog.paid(item)
-    client_names = served.opportunities.client_names
+    client_names, worth = served.opportunities.client_names, price * expected.quantities[item]
     return {
         "product_name": names[item], "attributes": catalog.attributes_of(item), "family": catalog.family_of(item),
         "owners": len(owners), "share": len(owners) / interactions.n_users, "trend": catalog.trend_text(item),
         "price": price if np.isfinite(price) else None, "quantity": float(expected.quantities[item]),
         "paid": paid.tolist(), "has_prices": interactions.payments is not None,
-        "potential": float((campaign.chances * price * expected.quantities[item]).sum()) if np.isfinite(price) else None,
+        "potential": float(campaign.chances.sum() * worth) if np.isfinite(worth) else None,
         "expected_orders": float(campaign.chances.sum()), "is_recommended": catalog.is_recommended(item),
         "together": [
             (str(interactions.item_labels[other.item]), names[other.item], other) for other in catalog.together(item)

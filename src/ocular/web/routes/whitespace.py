@@ -41,12 +41,8 @@ def show_whitespace(
     with services.computing:
         _, worth = served.opportunities.potential(chosen.clients, closed)
         potential = worth.sum(axis=1)
-        if order == "name":
-            ranked = np.array(
-                sorted(range(len(potential)), key=lambda n: names[chosen.clients[n]].casefold()), dtype=int
-            )
-        else:
-            ranked = np.argsort(-potential, kind="stable")
+        by_name = served.opportunities.client_ranks[chosen.clients]
+        ranked = np.argsort(by_name if order == "name" else -potential, kind="stable")
         n_pages = max(1, -(-len(ranked) // PAGE_LENGTH))
         page = min(page, n_pages)
         shown = ranked[(page - 1) * PAGE_LENGTH : page * PAGE_LENGTH]
@@ -58,7 +54,8 @@ def show_whitespace(
             "visitor": visitor, "currency": served.interactions.currency, "grid": grid, "max_columns": MAX_COLUMNS,
             "rows": list(zip(clients, potential[shown].tolist(), cells, strict=True)), "total": len(ranked),
             "page": page, "pages": n_pages, "order": order, "sellers": chosen.sellers, "unassigned": UNASSIGNED,
-            "has_prices": served.opportunities.has_prices, "family_name": next((column.name for column in families.columns if column.key == family), ""),
+            "has_prices": served.opportunities.has_prices,
+            "family_name": next((column.name for column in families.columns if column.key == family), ""),
             "orders": {other: urlencode(filters | {"order": other}) for other in ("value", "name")},
             "query": urlencode(filters | {"order": order}),
             "family_query": urlencode({"seller": chosen.seller, "order": order}),
