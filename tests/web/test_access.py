@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -135,6 +136,9 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         "GET /client": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
+        "GET /product": {"params": {"name": pair["product"]}},
+        "GET /product/clients.csv": {"params": {"name": pair["product"]}},
+        "POST /product/calls": {"data": {"product": pair["product"], "chosen": json.dumps([client, ""])}},
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
         "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},
@@ -155,7 +159,9 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     given = needs.get(str(way), {})
     if csrf and "data" in given:
         given["data"] |= {"csrf": csrf}
-    return browser.request(way.method, way.path.format(number=number), **given)
+    return browser.request(
+        way.method, way.path.replace(":path", "").format(number=number, product=pair["product"]), **given
+    )
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

@@ -170,7 +170,9 @@ def test_nothing_chosen_is_said(site: Site) -> None:
     assert site.count(Feedback) == 0
 
 
-@pytest.mark.parametrize("choice", ["", "Acme", "[]", '["a"]', '["a", 1]', '{"a": "b"}', '["' + "a" * 501 + '", ""]', "[["])
+@pytest.mark.parametrize(
+    "choice", ["", "Acme", "[]", '["a"]', '["a", 1]', '{"a": "b"}', '["' + "a" * 501 + '", ""]', "[["]
+)
 def test_a_forged_choice_is_refused_in_one_line(site: Site, choice: str) -> None:
     answer = site.browser("ana").submit("/product/calls", product=a_product(site), chosen=[choice])
     assert answer.status_code == 400
