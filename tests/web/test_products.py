@@ -24,6 +24,7 @@ from ocular import Interactions, OCuLaR
 from ocular.explain.price import money
 from ocular.feedback import Status
 from ocular.web import campaign
+from ocular.web.feedback_seal import ShownRecommendation, make_seal
 from ocular.web.tables import Assignment, Feedback
 from ocular.web.templating import percent
 
@@ -145,6 +146,16 @@ def test_chosen_clients_go_to_my_calls_with_what_was_shown(site: Site) -> None:
     served = site.services.served
     assert {row.model for row in rows} == {served.version}
     assert [row.confidence for row in rows] == [served.advisor.explain(name, product).confidence for name in names]
+
+
+def test_a_client_counts_for_the_model_that_was_shown(site: Site) -> None:
+    product, browser = a_product(site), site.browser("ana")
+    client = listed(product_page(browser, product))[0]
+    seal = make_seal(site.services.signing_key, client, product, ShownRecommendation("older", 0.25, None, ""))
+    browser.submit("/product/calls", product=product, chosen=[json.dumps([client, seal])])
+    with site.database.reading() as transaction:
+        row = transaction.scalars(select(Feedback)).one()
+    assert (row.model, row.confidence) == ("older", 0.25)
 
 
 def test_what_is_settled_owned_or_somebody_elses_is_skipped_and_said(site: Site) -> None:
