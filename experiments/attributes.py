@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from cold_start import MODEL, QUICK, cold_scores, hide, keep, split, value
 from common import draw_lines, parse, save
+from matplotlib.figure import Figure
 
 from ocular import Interactions, OCuLaR
 from ocular.data.datasets import citeulike, movielens, online_retail
@@ -50,8 +51,10 @@ def main() -> None:
         sets = {
             "MovieLens-1M": lambda: movielens(given.data / "movielens-1m", min_rating=3),
             "CiteULike-a": lambda: citeulike(given.data / "citeulike-a"),
-            "Online Retail": lambda: online_retail(given.data / "online-retail"),
             "B2B": lambda: b2b(4000, 1500, random_state=0).interactions,
+            "Online Retail": lambda: online_retail(
+                given.data / "online-retail"
+            ),  # last: its products have no attributes
         }
     results: dict[str, Any] = {}
     for name, load in sets.items():
@@ -70,6 +73,11 @@ def main() -> None:
                 row["new"] = new_products(data, given.instances, model | term, has_evidence=has_evidence)
             results[name][title] = row
             print(f"  {title:20}" + "   ".join(f"{each} {r:.4f} / {p:.4f}" for each, (r, p) in row.items()), flush=True)
+    save(given, "attributes", results, draw(results))
+
+
+def draw(results: dict[str, Any]) -> Figure:
+    """Draw recall of known and of new products."""
     rows_of = {name: {title: row for title, row in found.items() if title in ROWS} for name, found in results.items()}
     panels = {
         f"{each} products, recall@{M}": {
@@ -83,7 +91,7 @@ def main() -> None:
         for each in ("known", "new")
     }
     ticks = {"xticks": range(len(ROWS)), "xticklabels": list(ROWS)}
-    save(given, "attributes", results, draw_lines(panels, "What attributes add", "", **ticks))
+    return draw_lines(panels, "What attributes add", "", **ticks)
 
 
 def choose_strength(data: Interactions, size: dict[str, Any]) -> float | None:
