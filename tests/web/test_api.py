@@ -148,7 +148,8 @@ def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site
     document = site.stranger().get(f"{API}/openapi.json").json()
     assert set(document["paths"]) == {
         f"{API}/{name}"
-        for name in ("clients", "recommendations", "due", "explanation", "patterns", "patterns/{number}", "feedback")
+        for name in ("clients", "recommendations", "due", "explanation", "patterns", "patterns/{number}", "feedback",
+                     "products/{product}/clients")  # fmt: skip
     }
     assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
 
@@ -243,7 +244,7 @@ def hammer(program: Browser, cases: Any, client: str, product: str) -> set[int]:
     def ask(case: Any) -> None:
         for true_names in (False, True):
             if true_names:
-                for place in (case.query, case.body):
+                for place in (case.query, case.body, case.path_parameters):
                     if isinstance(place, dict):
                         place.update({k: v for k, v in (("client", client), ("product", product)) if k in place})
             answer = case.call(headers={"authorization": program.headers["authorization"]})

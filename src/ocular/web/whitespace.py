@@ -125,26 +125,25 @@ def fill_grid(served: ServedModel, database: Database, users: Ints, columns: Seq
     owned[np.repeat(np.arange(len(users)), taken.degrees), taken.indices] = True
     statuses = _statuses(served, database, users)
     chances[owned | np.isnan(probabilities) | (statuses == REFUSED)] = -1.0
-    grid: list[list[Cell]] = [[] for _ in users]
+    names, labels = served.opportunities.product_names, interactions.item_labels
+    in_pipeline, refused = ~owned & (statuses == PIPELINE), ~owned & (statuses == REFUSED)
+    by_column = []
     for column in columns:
-        part = chances[:, column.items]
-        best = part.argmax(axis=1)
-        for row, cells in enumerate(grid):
-            chance, item = float(part[row, best[row]]), int(column.items[best[row]])
-            is_open = chance >= 0
-            open_now = ~owned[row, column.items]
-            cells.append(
-                Cell(
-                    owned=int(owned[row, column.items].sum()),
-                    total=len(column.items),
-                    chance=chance if is_open else None,
-                    product=str(interactions.item_labels[item]) if is_open else None,
-                    product_name=served.opportunities.product_names[item] if is_open else None,
-                    pipeline=int((open_now & (statuses[row, column.items] == PIPELINE)).sum()),
-                    refused=int((open_now & (statuses[row, column.items] == REFUSED)).sum()),
-                )
-            )
-    return grid
+        of_column = chances[:, column.items]
+        best = of_column.argmax(axis=1)
+        numbers = (
+            part[:, column.items].sum(axis=1).tolist() for part in (owned, in_pipeline, refused)
+        )  # of products of each client
+        found = zip(of_column[np.arange(len(users)), best].tolist(), column.items[best].tolist(), *numbers, strict=True)
+        by_column.append(
+            [
+                Cell(has, len(column.items), chance, str(labels[item]), names[item], pursued, no)
+                if chance >= 0
+                else Cell(has, len(column.items), None, None, None, pursued, no)
+                for chance, item, has, pursued, no in found
+            ]
+        )
+    return [list(cells) for cells in zip(*by_column, strict=True)] if by_column else [[] for _ in users]
 
 
 def _statuses(served: ServedModel, database: Database, users: Ints) -> NDArray[np.int8]:

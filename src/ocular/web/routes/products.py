@@ -34,6 +34,7 @@ from ocular.web.templating import render
 
 router = APIRouter()
 PAGE_LENGTH, CATALOG_LENGTH, MAX_BUYERS, MAX_CHOSEN = 25, 50, 12, 100
+SHORT_PAGE, BESTSELLER = 10, 10_000  # clients on a page of a product with so many owners, which take long to explain
 CHANCES = (0, 5, 10, 20, 30, 50)  # per cent, to choose from
 
 Name = Annotated[str, Query(max_length=LABEL)]
@@ -132,12 +133,13 @@ def show_product(
     campaign = plan_campaign(services, served, visitor, item, wanted)
     readable = services.visibility.readable_names(served, visitor)
     services.view_log.write(visitor.user.name, "product viewed", name, visitor.address)
-    n_pages = max(1, -(-len(campaign.users) // PAGE_LENGTH))
+    length = SHORT_PAGE if len(served.interactions.by_item[item]) > BESTSELLER else PAGE_LENGTH
+    n_pages = max(1, -(-len(campaign.users) // length))
     page = min(page, n_pages)
     least = round(100 * wanted.min_chance)
     filters = {"name": name, "least": least, "seller": campaign.chosen.seller, "attribute": wanted.attribute}
     with services.computing:
-        part = slice((page - 1) * PAGE_LENGTH, page * PAGE_LENGTH)
+        part = slice((page - 1) * length, page * length)
         values = _facts(served, campaign, item) | {
             "visitor": visitor, "currency": served.interactions.currency, "product": name,
             "rows": view_rows(services, served, readable, campaign, part), "total": len(campaign.users),
