@@ -25,6 +25,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
     pair = {"client": client, "product": product}
     found = [
         browser.get("/client", params={"name": client}),
+        browser.get("/client/brief", params={"name": client}),
         browser.get("/recommendation", params=pair),
         browser.get("/recommendation", params=pair | {"also": product}),
         browser.submit("/feedback", **pair, status="won"),
@@ -32,6 +33,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
         program.get("/api/v1/due", params={"client": client}),
         program.get("/api/v1/explanation", params=pair),
         program.post("/api/v1/feedback", json=pair | {"status": "won"}),
+        program.post("/api/v1/new-products", json={"buyers": [client]}),
     ]
     return [(answer.status_code, answer.text) for answer in found]
 
@@ -99,7 +101,7 @@ def test_a_search_finds_only_ones_own(site: Site) -> None:
     mine, theirs = site.clients("ana")[0], site.clients("sue")[0]
     browser = site.browser("ana")
     assert names_on(site, browser.get("/accounts", params={"search": theirs})) == {theirs}  # in the box, and no more
-    assert "No client of yours fits" in browser.get("/accounts", params={"search": theirs}).text
+    assert "No matching clients." in browser.get("/accounts", params={"search": theirs}).text
     assert names_on(site, browser.get("/accounts", params={"search": mine.upper()})) == {mine}
 
 
@@ -120,17 +122,21 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     """All that a visitor can read of patterns and of some clients."""
     browser, program = site.browser(visitor), site.program(visitor)
     patterns = list(site.services.served.patterns)
-    found = [browser.get("/accounts"), browser.get("/patterns"), program.get("/api/v1/patterns")]
+    found = [browser.get(path) for path in ("/", "/accounts", "/calls", "/calls.csv")]
+    found += [browser.get("/patterns"), program.get("/api/v1/patterns")]
     found += [browser.get("/catalog"), *(browser.get("/whitespace", params={"page": page}) for page in (1, 2))]
     for product in map(str, site.interactions.item_labels[:4]):
         found += [browser.get(path, params={"name": product}) for path in ("/product", "/product/clients.csv")]
         found += [program.get(f"/api/v1/products/{quote(product, safe='')}/clients")]
         found += [browser.get(path, params={"q": product}) for path in ("/search", "/search.json")]
     found += [browser.get("/pattern", params={"number": number}) for number in patterns]
+    found += [browser.get("/patterns/tour"), browser.get("/patterns", params={"mine": "true"})]
+    found += [browser.get("/patterns/tour", params={"number": number}) for number in patterns]
     found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
     for client in clients:
         found += [
             browser.get("/client", params={"name": client}),
+            browser.get("/client/brief", params={"name": client}),
             program.get("/api/v1/recommendations", params={"client": client, "n": 10}),
         ]
         for product in (site.open_product(client, place) for place in range(2)):

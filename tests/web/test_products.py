@@ -207,7 +207,7 @@ def test_a_campaign_is_narrowed_by_chance_attribute_and_seller(site: Site) -> No
     least = listed(product_page(site.browser("ana"), product, least="10"))
     assert set(least) == {c for c in not_owning(site, "ana", product) if advisor.explain(c, product).chance >= 0.1}
     industry = str(data.user_attributes["industry"][0])
-    chosen = listed(product_page(site.browser("ana"), product, attribute=f"industry={industry}"))
+    chosen = listed(product_page(site.browser("ana"), product, attribute=f"industry:{industry}"))
     of_industry = {label(data, u) for u in np.flatnonzero(data.user_attributes["industry"] == industry).tolist()}
     assert set(chosen) == not_owning(site, "ana", product) & of_industry
     assert 'name="seller"' in product_page(browser, product).text
@@ -219,7 +219,7 @@ def test_attributes_to_choose_from_are_those_of_ones_own_clients(site: Site) -> 
     mine = {str(data.user_attributes["country"][u]) for u in range(15)}
     theirs = {str(value) for value in data.user_attributes["country"].tolist()} - mine
     assert theirs
-    offered = set(re.findall(r'<option value="country=([^"]*)"', text_of(page)))
+    offered = set(re.findall(r'<option value="country:([^"]*)"', text_of(page)))
     assert offered == mine
 
 

@@ -22,6 +22,7 @@ from ocular.web.sellers import ChosenClients, choose_clients
 from ocular.web.services import Services
 from ocular.web.tables import Feedback
 from ocular.web.views import Readable, view_recommendation
+from ocular.web.visibility import owner_names
 
 MAX_EXPORT = 1000  # clients in a file: each is explained
 COLUMNS = (
@@ -36,7 +37,7 @@ class CampaignFilter:
 
     min_chance: float = 0.0  # to buy
     seller: str = ""
-    attribute: str = ""  # "industry=Airline"
+    attribute: str = ""  # "industry:Airline"
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,8 @@ def plan_campaign(
 ) -> Campaign:
     """Score the product for every client that the visitor may see, and rank those it can be offered to."""
     chosen = choose_clients(services, served, visitor, wanted.seller)
-    interactions, users = served.interactions, chosen.clients
-    name, _, value = wanted.attribute.partition("=")
-    if name in served.catalog.client_attributes:
-        users = np.intersect1d(users, served.catalog.client_attributes[name].rows(value))
+    interactions = served.interactions
+    users = served.opportunities.attributes.matching(chosen.clients, [wanted.attribute])
     product = str(interactions.item_labels[item])
     latest = _latest_statuses(services.database, product)
     hidden = np.zeros(interactions.n_users, dtype=bool)
@@ -121,10 +120,14 @@ def view_rows(
 ) -> list[CampaignRow]:
     """Explain some of the clients of a campaign."""
     users, rows = campaign.users[part], []
-    sellers, key = campaign.chosen.owner_names(services, served, users), services.signing_key
+    labels, key = [str(served.interactions.user_labels[user]) for user in users.tolist()], services.signing_key
+    sellers: dict[str, str] = {}
+    if campaign.chosen.sellers:
+        with services.database.reading() as transaction:
+            sellers = owner_names(transaction, labels)
     product = str(served.interactions.item_labels[campaign.item])
-    for user, seller in zip(users.tolist(), sellers, strict=True):
-        recommendation = served.advisor.explain(str(served.interactions.user_labels[user]), product)
+    for label in labels:
+        recommendation = served.advisor.explain(label, product)
         view = view_recommendation(served, recommendation, readable, evidence=False)
         rows.append(
             CampaignRow(
@@ -134,7 +137,7 @@ def view_rows(
                 value=None if view.value is None else round(view.value, 2),
                 confidence=round(view.confidence, 6),
                 status=campaign.statuses.get(view.client),
-                seller=seller,
+                seller=sellers.get(label),
                 reason=view.strongest_reason,
                 kind=view.kind,
                 pattern=view.pattern,

@@ -1,4 +1,4 @@
-"""Facts about the products of one model and the attributes of its clients, computed once."""
+"""Facts about the products of one model, computed once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ class Catalog:
 
     def __init__(self, model: OCuLaR) -> None:
         self._model, self._data = model, model.interactions_
-        self.client_attributes = group_attributes(self._data.user_attributes)
         self.product_attributes = group_attributes(self._data.item_attributes)
         # each of these is the same for all visitors
         self.probabilities = lru_cache(REMEMBERED)(model.item_probabilities)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from typing import Any
 from ocular.advisor import Advisor, Recommendation
 from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
+from ocular.due import Reorders, has_dates
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
@@ -26,6 +28,7 @@ from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
+from ocular.web.pattern_index import PatternIndex
 from ocular.web.search import SearchIndex
 
 KIND_LABELS = {
@@ -48,6 +51,12 @@ class ServedModel:
     advisor: Advisor
     opportunities: Opportunities
     patterns: dict[int, CoCluster]  # by number
+    given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # of patterns that managers renamed
+
+    @cached_property
+    def pattern_index(self) -> PatternIndex:
+        """The patterns as lists and filters need them."""
+        return PatternIndex(self.interactions, self.patterns)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -64,6 +73,11 @@ class ServedModel:
         """The names of clients and products, ready to be searched."""
         return SearchIndex(self.interactions, self.opportunities.client_names, self.opportunities.product_names)
 
+    @cached_property
+    def reorders(self) -> Reorders | None:
+        """What clients buy regularly; None for purchases without dates."""
+        return self.advisor.reorders() if has_dates(self.interactions) else None
+
     @property
     def interactions(self) -> Interactions:
         """The purchases that the model was fitted on."""
@@ -75,7 +89,9 @@ class ServedModel:
 
     def pattern_label(self, number: int) -> str:
         """Return the name of a pattern; some are too small for one."""
-        return self.patterns[number].label if number in self.patterns else f"pattern {number}"
+        if number not in self.patterns:
+            return f"pattern {number}"
+        return self.given_names(self).get(number) or self.patterns[number].label
 
     def reason_label(self, reason: Reason) -> tuple[int | None, str]:
         """Return the pattern of a reason, None for the other kinds, and what it is called."""
@@ -119,6 +135,7 @@ class Registry:
 
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
+        self.given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # set before the start
         self._served: ServedModel | None = None
         self._refused: dict[Path, object] = {}  # the state of the files of each broken model
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -156,7 +173,7 @@ class Registry:
                 if self._refused.get(path) == state:
                     continue
                 try:
-                    self._served = _serve(path, version, manifest)
+                    self._served = _serve(path, version, manifest, self.given_names)
                 except (OcularError, OSError) as error:
                     self._refuse(path, str(error), state)
                     continue
@@ -204,9 +221,13 @@ def _file_state(path: Path) -> object:
     return None
 
 
-def _serve(path: Path, version: str, manifest: dict[str, Any]) -> ServedModel:
+def _serve(
+    path: Path, version: str, manifest: dict[str, Any], given_names: Callable[[ServedModel], Mapping[int, str]]
+) -> ServedModel:
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
-    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
-    _ = served.catalog.trends, served.search_index  # before the first visitor waits for them
+    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
+    _ = served.pattern_index.bubble_map, served.catalog.trends, served.search_index  # no visitor has to wait for them
+    if served.reorders is not None:
+        _ = served.reorders.usual_amounts
     return served

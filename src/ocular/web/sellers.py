@@ -1,11 +1,10 @@
-"""The clients of one seller, for lists that a manager narrows down, and whose client is whose."""
+"""The clients of one seller, for lists that a manager narrows down."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ocular.web.auth import Visitor
 from ocular.web.registry import ServedModel
@@ -23,14 +22,6 @@ class ChosenClients:
     sellers: list[User]  # to choose from; none for a seller
     seller: str  # the name chosen, UNASSIGNED, or "" for all
     clients: Rows  # ascending
-
-    def owner_names(self, services: Services, served: ServedModel, users: NDArray[np.int64]) -> list[str | None]:
-        """Return the full name of the seller of each client, None where there is none or it is not overseen."""
-        assigned, owners = services.assignments.read(served), np.full(served.interactions.n_users, -1)
-        for user in self.sellers:
-            owners[assigned.clients_of(user.id)] = user.id
-        names = {user.id: user.full_name for user in self.sellers}
-        return [names.get(owner) for owner in owners[users].tolist()]
 
 
 def choose_clients(services: Services, served: ServedModel, visitor: Visitor, seller: str = "") -> ChosenClients:

@@ -18,6 +18,7 @@ from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, L
 from ocular.web.due import view_due
 from ocular.web.errors import NotFoundError
 from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_fields import MAX_AMOUNT
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
 from ocular.web.opportunities import Order
 from ocular.web.registry import ServedModel
@@ -44,6 +45,7 @@ class RecommendationAnswer(BaseModel):
     product: str = Field(description="Name of the product, exactly as in the purchases.")
     product_name: str = Field(description="Name of the product for people to read.")
     confidence: float = Field(description="The model's probability that the client buys it, 0 to 1.")
+    chance: float = Field(description="Chance to buy: the hit rate, or the confidence where there was no check.")
     hit_rate: float | None = Field(description="Share of recommendations like this one that were bought in a check.")
     hit_rate_of: int | None = Field(description="Number of recommendations that the hit rate rests on.")
     price: float | None = Field(description="Median of what similar clients paid.")
@@ -96,6 +98,7 @@ class ClientEntry(BaseModel):
     product: str | None = Field(description="The best open recommendation; null if all are decided.")
     product_name: str | None = Field(description="Name of the product for people to read.")
     confidence: float | None
+    chance: float | None = Field(description="Chance to buy: how often recommendations like this one are bought.")
     value: float | None = Field(description=f"{VALUE}.")
     open: int = Field(description="Number of open recommendations among the best five.")
 
@@ -140,6 +143,8 @@ class FeedbackRequest(BaseModel):
     status: Status
     reason: str = Field("", max_length=LABEL, description="Why, in a few words.")
     note: str = Field("", max_length=NOTE)
+    due: date | None = Field(None, description="Follow-up of what is pursued, or the day a snoozed one returns.")
+    amount: float | None = Field(None, ge=0, le=MAX_AMOUNT, description="What the deal was worth; kept if it is won.")
     seal: str = Field("", max_length=MAX_SEAL, description="As the recommendation came with; may be left out.")
 
 
@@ -161,6 +166,8 @@ class FeedbackEntry(BaseModel):
     confidence: float
     pattern: int | None = Field(description="Of the strongest reason; null where that was of another kind.")
     label: str = Field(description="What the pattern, or the other kind of reason, was called.")
+    due: date | None = Field(description="Day of the follow-up, or on which a snoozed one returns.")
+    amount: float | None = Field(description="What the deal was worth, once won.")
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -198,6 +205,7 @@ def clients(
         ClientEntry(
             client=client.client, client_name=client.name, product=client.product, product_name=client.product_name,
             confidence=client.confidence if client.product else None,
+            chance=client.chance if client.product else None,
             value=None if client.value is None else round(client.value, 2), open=client.n_open,
         )
         for client in listed.clients
@@ -328,7 +336,7 @@ def give_feedback(
 ) -> SavedFeedback:
     """Store what became of a recommendation. It is stored when the answer arrives."""
     answer.headers["cache-control"] = "no-store"
-    new = NewFeedback(given.client, given.product, given.status, given.reason, given.note)
+    new = NewFeedback(**given.model_dump(exclude={"seal"}))
     return SavedFeedback(id=feedback.record(services, served, visitor, new, given.seal))
 
 

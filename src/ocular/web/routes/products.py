@@ -146,7 +146,8 @@ def show_product(
             "page": page, "pages": n_pages, "query": urlencode(filters), "selected": select == "all",
             "least": least, "chances": CHANCES, "sellers": campaign.chosen.sellers,
             "seller": campaign.chosen.seller, "unassigned": UNASSIGNED, "attribute": wanted.attribute,
-            "choices": _choices(served, campaign), "max_export": MAX_EXPORT, "outcome": _outcome(added),
+            "choices": served.opportunities.attributes.filters_of(campaign.chosen.clients), "max_export": MAX_EXPORT,
+            "outcome": _outcome(added),
             "n_closed": campaign.n_closed, "labels": served.pattern_label,
         }  # fmt: skip
         return render(request, "product.html", values)
@@ -173,16 +174,6 @@ def _facts(served: ServedModel, campaign: Campaign, item: int) -> dict[str, Any]
         "n_mine": len(mine), "n_clients": len(campaign.chosen.clients),
         "buyers": [(str(interactions.user_labels[user]), client_names[user]) for user in mine[:MAX_BUYERS].tolist()],
     }  # fmt: skip
-
-
-def _choices(served: ServedModel, campaign: Campaign) -> dict[str, list[str]]:
-    """Return the attributes to choose clients by, with the values that the visitor's clients have."""
-    clients = campaign.chosen.clients
-    choices = {}
-    for name, grouping in served.catalog.client_attributes.items():
-        present = np.unique(grouping.codes[clients])
-        choices[name] = [grouping.values[code] for code in present.tolist() if code >= 0]
-    return {name: values for name, values in choices.items() if len(values) > 1}
 
 
 @router.get("/product/clients.csv")
