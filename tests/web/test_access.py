@@ -22,6 +22,9 @@ from ocular.web.tables import AuditEntry, Role
 PUBLIC = {
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
+    ("GET", "/sign-in/once/{token}"),  # the token says who may
+    ("GET", "/invitation/{token}"),
+    ("POST", "/invitation/{token}"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
@@ -30,6 +33,7 @@ PUBLIC = {
 }
 LEADERS, ADMINS = {Role.MANAGER, Role.ADMIN}, {Role.ADMIN}
 NARROW = {  # all others are for everybody who has signed in
+    "/pattern/name": LEADERS,
     "/team": LEADERS,
     "/team/assignments": LEADERS,
     "/team/assignments/preview": LEADERS,
@@ -133,8 +137,10 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     number = next(iter(site.services.served.patterns))
     needs: dict[str, dict[str, Any]] = {
         "GET /client": {"params": {"name": client}},
+        "GET /client/brief": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
+        "POST /pattern/name": {"data": {"number": number, "name": "Shops"}},
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
         "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},
@@ -151,6 +157,10 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         f"GET {API}/due": {"params": {"client": client}},
         f"GET {API}/explanation": {"params": pair},
         f"POST {API}/feedback": {"json": pair | {"status": "pursuing"}},
+        f"POST {API}/prospects": {"json": {"purchases": [pair["product"]]}},
+        f"POST {API}/new-products": {
+            "json": {"attributes": {"family": str(site.interactions.item_attributes["family"][0])}}
+        },
     }
     given = needs.get(str(way), {})
     if csrf and "data" in given:

@@ -163,16 +163,14 @@ def test_seller_finds_reads_and_judges_and_the_manager_sees_it(site: Site, open_
 
     expect(page.get_by_role("heading", level=1)).to_have_text(client)
     bought = site.advisor.model.interactions_.by_user[site.clients.index(client)]
-    expect(page.locator("ul.columns li")).to_have_count(len(bought))
+    expect(page.locator(".stats > div").first).to_have_text(re.compile(rf"Products owned\s*{len(bought)}$"))
     card = page.locator("article").first
     expect(card).to_contain_text(percent(best.confidence))
     card.get_by_role("link", name=product, exact=True).click()
 
     reason = best.explanation.summary().shown_reasons[0]
     told = page.locator(".reason").first
-    expect(told).to_contain_text(
-        f"{len(reason.similar_users)} of the {reason.group} clients with a similar history also bought {product}"
-    )
+    expect(told).to_contain_text(f"{len(reason.similar_users)} of {reason.group} similar clients bought this.")
     expect(told).to_contain_text(site.advisor.model.interactions_.item_labels[reason.owned_items[0]])
     page.get_by_label("Pursuing").check()
     page.get_by_label("Note").fill("call <b>Mr Ito</b> & co")
@@ -216,12 +214,12 @@ def test_what_if_the_client_also_had_something(site: Site, open_page: OpenPage) 
 
     page = open_page("anna")
     page.goto(address("/recommendation", client=client, product=product))
-    page.get_by_label("the client also had").fill(other)
+    page.get_by_label("If they also owned").fill(other)
     page.get_by_role("button", name="Recalculate").click()
-    expect(page.locator("main")).to_contain_text(f"Supposing that the client also had {other}.")
+    expect(page.locator("main")).to_contain_text(f"Assuming they also own {other}.")
     fact = page.locator("dl.facts > div").first
-    expect(fact).to_contain_text(f"{percent(supposed)} instead of {percent(best.confidence)}")
-    page.get_by_role("link", name="Without that").click()
+    expect(fact).to_contain_text(f"{percent(supposed)} was {percent(best.confidence)}")
+    page.get_by_role("link", name="Reset").click()
     expect(fact.locator("dd")).to_have_text(percent(best.confidence))
 
 
@@ -267,8 +265,8 @@ def test_evidence_has_those_who_did_not_buy_and_counts_both(site: Site, open_pag
     assert others
     assert kinds == ["bought"] * buyers + ["not"] * others
     expect(card).to_contain_text(
-        f"{buyers} of the {len(reason.similar_users)} who bought it, "
-        f"then {others} of the {reason.group - len(reason.similar_users)} who did not."
+        f"Showing {buyers} of {len(reason.similar_users)} buyers "
+        f"and {others} of {reason.group - len(reason.similar_users)} non-buyers"
     )
 
 
@@ -276,7 +274,7 @@ def test_what_the_client_has_is_not_recommended(site: Site, open_page: OpenPage)
     client, history, page = site.clients[0], site.advisor.model.interactions_, open_page("anna")
     for item in history.by_user[0].tolist():
         page.goto(address("/recommendation", client=client, product=str(history.item_labels[item])))
-        expect(page.get_by_text("The client has it already.")).to_be_visible()
+        expect(page.get_by_text("Already owned")).to_be_visible()
         expect(page.locator("td.wanted, .key.wanted")).to_have_count(0)
         expect(page.get_by_label("Pursuing")).to_have_count(0)
 

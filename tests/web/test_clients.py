@@ -229,12 +229,12 @@ def test_the_next_best_take_the_place_of_what_is_decided(site: Site) -> None:
     for product in best[:DEPTH]:
         browser.submit("/feedback", client=client, product=product, status="not a fit", reason="no need")
     page = text_of(browser.get("/client", params={"name": client}))
-    open_part, _, decided = page.partition("<details><summary>Decided (5)</summary>")
-    links = [re.findall(r"product=[^\"]*\"><bdi>([^<]+)</bdi>", part) for part in (open_part, decided)]
+    open_part, _, decided = page.partition('<details class="closed"><summary>Closed (5)</summary>')
+    links = [re.findall(r"&product=[^\"]*\"><bdi>([^<]+)</bdi>", part) for part in (open_part, decided)]
     assert links == [best[DEPTH:], best[:DEPTH][::-1]]
     assert decided.count("no need") == DEPTH
     browser.submit("/feedback", client=client, product=best[0], status="pursuing")
-    assert "Decided (4)" in browser.get("/client", params={"name": client}).text
+    assert "Closed (4)" in browser.get("/client", params={"name": client}).text
     standing = {
         told["product"]: told["status"]
         for told in site.program("ana").get("/api/v1/recommendations", params={"client": client, "n": 6}).json()
@@ -246,8 +246,8 @@ def test_what_was_just_decided_is_unfolded(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     fields = {"client": client, "product": site.open_product(client), "back": "client"}
     answer = browser.submit("/feedback", **fields, status="lost")
-    assert "<details open><summary>Decided (1)" in browser.get(answer.headers["location"]).text
-    assert "<details><summary>Decided (1)" in browser.get("/client", params={"name": client}).text
+    assert '<details class="closed" open><summary>Closed (1)' in browser.get(answer.headers["location"]).text
+    assert '<details class="closed"><summary>Closed (1)' in browser.get("/client", params={"name": client}).text
 
 
 # ------------------------------------------------------------------------------------------------ what if, ways
@@ -256,7 +256,7 @@ def test_what_was_just_decided_is_unfolded(site: Site) -> None:
 @pytest.mark.parametrize(
     ("also", "status", "told"),
     [
-        (["no such product"], 404, "There is no such product."),
+        (["no such product"], 404, "Product not found."),
         (["PRODUCT"] * 11, 422, "Expected at most 10 products, got 11."),
     ],
     ids=["unknown", "many"],
@@ -267,7 +267,7 @@ def test_a_wrong_supposition_is_told_beside_its_field(site: Site, also: list[str
     given = [product if name == "PRODUCT" else name for name in also]
     answer = browser.get("/recommendation", params={"client": client, "product": product, "also": given})
     assert answer.status_code == status
-    form = text_of(answer).partition("What if …")[2].partition("</form>")[0]
+    form = text_of(answer).partition("What if")[2].partition("</form>")[0]
     assert told in form
     assert f'name="also" value="{given[-1]}" list' in form
     assert "<h2>Why</h2>" in answer.text

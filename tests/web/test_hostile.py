@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from ocular import Interactions, OCuLaR
 from ocular.explain.names import client_name
+from ocular.web.static_files import address
 from ocular.web.tables import LABEL, Assignment, Feedback, User
 
 OpenSite = Callable[..., Site]
@@ -60,7 +61,7 @@ def hostile(open_site: OpenSite, hostile_model: Path) -> Site:
 def check_inert(page: httpx2.Response) -> None:
     """No tag or attribute but ours."""
     assert "html" in page.headers["content-type"]
-    assert re.findall(r"<script[^>]*>", page.text) == ['<script src="/static/app.js" defer>']
+    assert re.findall(r"<script[^>]*>", page.text) == [f'<script src="{address("app.js")}" defer>']
     tags = re.findall(r"<[a-zA-Z/!][^>]*>", page.text)
     assert not [tag for tag in tags if re.match(r'</?(img|i|iframe|object)\b|<svg(?! class="[\w ]+" viewBox=)', tag)]
     assert not re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', " ".join(tags)))
@@ -80,12 +81,19 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         browser.get("/accounts", params={"search": client}),
         browser.get("/accounts", params={"product": client}),
         browser.get("/client", params={"name": client}),
+        browser.get("/client/brief", params={"name": client}),
+        browser.get("/prospect", params={"has": PRODUCTS[0], "attribute.x": SCRIPT}),
+        browser.get("/prospect", params={"has": PRODUCTS[0]}),
+        browser.get("/new-product", params={"buyers": client.splitlines()[0]}),
         browser.get("/recommendation", params=pair | {"also": PRODUCTS[0]}),
         browser.get("/calls"),
         browser.get("/calls", params={"seller": client}),
         hostile.browser("root").get("/calls"),
         browser.get("/patterns"),
+        browser.get("/patterns", params={"search": client, "client_value": client, "product_value": client}),
         *(browser.get("/pattern", params={"number": n}) for n in hostile.services.served.patterns),
+        browser.get("/patterns/tour"),
+        *(browser.get("/patterns/tour", params={"number": n}) for n in hostile.services.served.patterns),
         hostile.browser("root").get("/team"),
         hostile.browser("root").get("/admin"),
         hostile.browser("root").get("/admin/audit"),

@@ -24,6 +24,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
     pair = {"client": client, "product": product}
     found = [
         browser.get("/client", params={"name": client}),
+        browser.get("/client/brief", params={"name": client}),
         browser.get("/recommendation", params=pair),
         browser.get("/recommendation", params=pair | {"also": product}),
         browser.submit("/feedback", **pair, status="won"),
@@ -31,6 +32,7 @@ def answers(site: Site, browser: Browser, program: Browser, client: str) -> list
         program.get("/api/v1/due", params={"client": client}),
         program.get("/api/v1/explanation", params=pair),
         program.post("/api/v1/feedback", json=pair | {"status": "won"}),
+        program.post("/api/v1/new-products", json={"buyers": [client]}),
     ]
     return [(answer.status_code, answer.text) for answer in found]
 
@@ -122,10 +124,13 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     found = [browser.get(path) for path in ("/", "/accounts", "/calls", "/calls.csv")]
     found += [browser.get("/patterns"), program.get("/api/v1/patterns")]
     found += [browser.get("/pattern", params={"number": number}) for number in patterns]
+    found += [browser.get("/patterns/tour"), browser.get("/patterns", params={"mine": "true"})]
+    found += [browser.get("/patterns/tour", params={"number": number}) for number in patterns]
     found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
     for client in clients:
         found += [
             browser.get("/client", params={"name": client}),
+            browser.get("/client/brief", params={"name": client}),
             program.get("/api/v1/recommendations", params={"client": client, "n": 10}),
         ]
         for product in (site.open_product(client, place) for place in range(2)):

@@ -14,7 +14,7 @@ from ocular.due import in_days
 from ocular.explain.price import money
 from ocular.feedback import REASONS
 from ocular.version import __version__
-from ocular.web import charts
+from ocular.web import charts, static_files
 
 _pages = Environment(
     loader=FileSystemLoader(str(files("ocular.web") / "templates")), autoescape=True, undefined=StrictUndefined,
@@ -55,7 +55,7 @@ _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
 _pages.filters["whole_money"] = lambda amount, currency="": money(round(amount), currency).removesuffix(".00")
 _pages.filters["days"] = in_days
-_pages.globals |= {"version": __version__, "chart": charts, "reasons": REASONS}
+_pages.globals |= {"version": __version__, "chart": charts, "static": static_files.address, "reasons": REASONS}
 
 
 def render(

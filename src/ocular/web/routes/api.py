@@ -44,6 +44,7 @@ class RecommendationAnswer(BaseModel):
     product: str = Field(description="Name of the product, exactly as in the purchases.")
     product_name: str = Field(description="Name of the product for people to read.")
     confidence: float = Field(description="The model's probability that the client buys it, 0 to 1.")
+    chance: float = Field(description="Chance to buy: the hit rate, or the confidence where there was no check.")
     hit_rate: float | None = Field(description="Share of recommendations like this one that were bought in a check.")
     hit_rate_of: int | None = Field(description="Number of recommendations that the hit rate rests on.")
     price: float | None = Field(description="Median of what similar clients paid.")

@@ -14,6 +14,7 @@ from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, G
 from ocular.web.feedback import NewFeedback
 from ocular.web.feedback_fields import first_filled, read_amount, read_date
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
+from ocular.web.price_view import MIN_PAYERS, cheaper_products, view_prices
 from ocular.web.registry import ServedModel
 from ocular.web.tables import LABEL, NOTE
 from ocular.web.templating import render
@@ -33,8 +34,7 @@ def show_recommendation(
     product: str,
     also: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
-    services.visibility.find_client(served, visitor, client)
-    served.find_product(product)
+    user, item = services.visibility.find_client(served, visitor, client), served.find_product(product)
     supposed, mistake, status_code = _supposed(served, also or [])
     earlier, key = feedback.feedback_on(services.database, client, product), services.signing_key
     readable = services.visibility.readable_names(served, visitor)
@@ -45,7 +45,8 @@ def show_recommendation(
         owned = actual.explanation.owned
         values = {
             "visitor": visitor, "currency": served.interactions.currency,
-            "recommendation": view_recommendation(served, shown, readable),
+            "recommendation": view_recommendation(served, shown, readable), "prices": view_prices(shown),
+            "min_payers": MIN_PAYERS, "cheaper": cheaper_products(served, user, item),
             "without_supposed": view_recommendation(served, actual, readable, evidence=False) if supposed else None,
             "also": [(label, served.product_name(label)) for label in supposed], "feedback_entries": earlier,
             "statuses": [status for status in Status if not owned or status not in OPEN],
@@ -60,7 +61,7 @@ def _supposed(served: ServedModel, also: list[str]) -> tuple[list[str], str | No
     given = [label for label in also if label.strip()]
     known = [label for label in given if label in served.interactions.item_rows]
     if len(known) < len(given):
-        return known[:MAX_SUPPOSED], "There is no such product.", 404
+        return known[:MAX_SUPPOSED], "Product not found.", 404
     if len(known) > MAX_SUPPOSED:
         return known[:MAX_SUPPOSED], f"Expected at most {MAX_SUPPOSED} products, got {len(known)}.", 422
     return known, None, 200
