@@ -22,6 +22,9 @@ from ocular.web.tables import AuditEntry, Role
 PUBLIC = {
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
+    ("GET", "/sign-in/once/{token}"),  # the token says who may
+    ("GET", "/invitation/{token}"),
+    ("POST", "/invitation/{token}"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
@@ -30,6 +33,7 @@ PUBLIC = {
 }
 LEADERS, ADMINS = {Role.MANAGER, Role.ADMIN}, {Role.ADMIN}
 NARROW = {  # all others are for everybody who has signed in
+    "/pattern/name": LEADERS,
     "/team": LEADERS,
     "/team/assignments": LEADERS,
     "/team/assignments/preview": LEADERS,
@@ -136,6 +140,7 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         "GET /client/brief": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
+        "POST /pattern/name": {"data": {"number": number, "name": "Shops"}},
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
         "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},

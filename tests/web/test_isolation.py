@@ -126,6 +126,8 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     found = [browser.get(path) for path in ("/", "/accounts", "/calls", "/calls.csv")]
     found += [browser.get("/patterns"), program.get("/api/v1/patterns")]
     found += [browser.get("/pattern", params={"number": number}) for number in patterns]
+    found += [browser.get("/patterns/tour"), browser.get("/patterns", params={"mine": "true"})]
+    found += [browser.get("/patterns/tour", params={"number": number}) for number in patterns]
     found += [program.get(f"/api/v1/patterns/{number}") for number in patterns]
     for client in clients:
         found += [

@@ -33,6 +33,7 @@ from ocular.web.routes import (
     client,
     clients,
     health,
+    invitations,
     model,
     new_rows,
     patterns,
@@ -50,7 +51,10 @@ from ocular.web.templating import render
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
-PAGES = (sign_in, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model, admin)
+PAGES = (
+    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model,
+    admin,
+)  # fmt: skip
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)
 

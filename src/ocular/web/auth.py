@@ -87,16 +87,10 @@ class Authenticator:
         user = self.check_password(name, password, address)
         if user is None:
             return None
-        secret, created = credentials.new_secret(), now()
         with self._database.writing() as transaction:
-            transaction.add(
-                Session(
-                    digest=credentials.digest(secret), user_id=user.id, csrf=credentials.new_secret(), address=address
-                )
-            )
+            secret = open_session(transaction, user, address, self._settings.lifetime)
             own = (Failure.name == user.name) & (Failure.address == network_of(address))
-            transaction.execute(delete(Failure).where(own | (Failure.at < created - WINDOW)))
-            transaction.execute(delete(Session).where(Session.created < created - self._settings.lifetime))
+            transaction.execute(delete(Failure).where(own | (Failure.at < now() - WINDOW)))
             if instead_of is not None:
                 end_session(transaction, instead_of)
             audit(transaction, user.name, "signed in", address=address)
@@ -133,6 +127,16 @@ class Authenticator:
             with self._database.writing(BRIEF) as transaction:
                 transaction.execute(update(Token).where(Token.id == token.id).values(used=now()))
         return Visitor(token.user, "", address)
+
+
+def open_session(transaction: Transaction, user: User, address: str, lifetime: timedelta) -> str:
+    """Add a session and return its secret; sessions older than the lifetime are deleted."""
+    secret = credentials.new_secret()
+    transaction.execute(delete(Session).where(Session.created < now() - lifetime))
+    transaction.add(
+        Session(digest=credentials.digest(secret), user_id=user.id, csrf=credentials.new_secret(), address=address)
+    )
+    return secret
 
 
 def end_session(transaction: Transaction, secret: str) -> None:

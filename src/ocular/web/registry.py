@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
+from ocular.web.pattern_index import PatternIndex
 
 KIND_LABELS = {
     PATTERN: "Pattern",
@@ -47,6 +49,12 @@ class ServedModel:
     advisor: Advisor
     opportunities: Opportunities
     patterns: dict[int, CoCluster]  # by number
+    given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # of patterns that managers renamed
+
+    @cached_property
+    def pattern_index(self) -> PatternIndex:
+        """The patterns as lists and filters need them."""
+        return PatternIndex(self.interactions, self.patterns)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -69,7 +77,9 @@ class ServedModel:
 
     def pattern_label(self, number: int) -> str:
         """Return the name of a pattern; some are too small for one."""
-        return self.patterns[number].label if number in self.patterns else f"pattern {number}"
+        if number not in self.patterns:
+            return f"pattern {number}"
+        return self.given_names(self).get(number) or self.patterns[number].label
 
     def reason_label(self, reason: Reason) -> tuple[int | None, str]:
         """Return the pattern of a reason, None for the other kinds, and what it is called."""
@@ -113,6 +123,7 @@ class Registry:
 
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
+        self.given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # set before the start
         self._served: ServedModel | None = None
         self._refused: dict[Path, object] = {}  # the state of the files of each broken model
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -150,7 +161,7 @@ class Registry:
                 if self._refused.get(path) == state:
                     continue
                 try:
-                    self._served = _serve(path, version, manifest)
+                    self._served = _serve(path, version, manifest, self.given_names)
                 except (OcularError, OSError) as error:
                     self._refuse(path, str(error), state)
                     continue
@@ -198,10 +209,13 @@ def _file_state(path: Path) -> object:
     return None
 
 
-def _serve(path: Path, version: str, manifest: dict[str, Any]) -> ServedModel:
+def _serve(
+    path: Path, version: str, manifest: dict[str, Any], given_names: Callable[[ServedModel], Mapping[int, str]]
+) -> ServedModel:
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
-    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
+    _ = served.pattern_index.bubble_map  # no visitor has to wait for it
     if served.reorders is not None:
-        _ = served.reorders.usual_amounts  # no visitor has to wait for it
+        _ = served.reorders.usual_amounts
     return served

@@ -11,6 +11,7 @@ from ocular.web.assignment_cache import AssignmentCache
 from ocular.web.audit import ViewLog
 from ocular.web.auth import Authenticator
 from ocular.web.database import Database
+from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
 from ocular.web.tables import Key
@@ -28,6 +29,8 @@ class Services:
         self.authenticator, self.view_log = Authenticator(settings, database), ViewLog(database)
         self.assignments = AssignmentCache(database, registry)
         self.visibility = Visibility(database, self.assignments, settings.names)
+        self.pattern_names = PatternNames(database)
+        registry.given_names = self.pattern_names.names_of
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
         self._started = False
 

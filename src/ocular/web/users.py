@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from ocular.errors import ConfigError
 from ocular.web import credentials
+from ocular.web.invitations import delete_links
 from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
 
 VALID_NAME = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{NAME - 1}}}")
@@ -58,10 +59,11 @@ def find_user(transaction: Transaction, name: str) -> User:
 
 
 def set_password(transaction: Transaction, user: User, password: str) -> None:
-    """Set a password, and end all sessions and tokens: they may be in the same wrong hands as the old one."""
+    """Set a password, and end all sessions, tokens and links: they may be in the same wrong hands as the old one."""
     user.password = credentials.hash_password(password)
     end_sessions(transaction, user)
     transaction.execute(delete(Token).where(Token.user_id == user.id))
+    delete_links(transaction, user)
     delete_failures(transaction, user)
 
 
@@ -72,6 +74,7 @@ def set_active(transaction: Transaction, user: User, active: bool) -> None:
         delete_failures(transaction, user)
     else:
         end_sessions(transaction, user)
+        delete_links(transaction, user)
 
 
 def end_sessions(transaction: Transaction, user: User) -> None:

@@ -311,7 +311,7 @@ def view_pattern(served: ServedModel, pattern: CoCluster, readable: Readable, ma
     named = pattern.users[readable[pattern.users]][:max_names]
     return PatternView(
         number=pattern.index,
-        label=pattern.label,
+        label=served.pattern_label(pattern.index),
         clients=len(pattern.users),
         products=len(pattern.items),
         density=pattern.density,
@@ -321,7 +321,7 @@ def view_pattern(served: ServedModel, pattern: CoCluster, readable: Readable, ma
         typical_clients=[client_name(interactions.user_name(u)) for u in named.tolist()],
         traits=[str(trait) for trait in pattern.traits],
         overlaps=[
-            (overlap.cocluster, served.patterns[overlap.cocluster].label)
+            (overlap.cocluster, served.pattern_label(overlap.cocluster))
             for overlap in pattern.overlaps
             if overlap.cocluster in served.patterns
         ],

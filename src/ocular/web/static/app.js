@@ -26,9 +26,11 @@ const came = performance.getEntriesByType("navigation")[0]?.type === "navigate";
 if (done && place && came && !document.querySelector("main [role=alert]")) place.textContent = done;
 
 for (const matrix of document.querySelectorAll("[data-matrix]")) {
-  const tell = matrix.closest(".reason").querySelector(".tell");
+  const tell = matrix.closest(".reason, .figure").querySelector(".tell");
   const rows = [...matrix.tBodies[0].rows].map((row) => [...row.querySelectorAll("td")]);
-  const say = (cell) => { if (cell && cell.dataset.tell) tell.textContent = cell.dataset.tell + "."; };
+  const heads = [...matrix.tHead.rows[0].cells].map((head) => head.textContent);
+  const words = (cell) => `${cell.parentNode.cells[0].textContent}, ${heads[cell.cellIndex]}: ${cell.textContent}`;
+  const say = (cell) => { if (cell) tell.textContent = (cell.dataset.tell ?? words(cell)) + "."; };
   // squares that scroll under a mouse at rest say nothing: the keyboard has the word
   let at = "";
   const point = (event) => {
@@ -46,6 +48,7 @@ for (const matrix of document.querySelectorAll("[data-matrix]")) {
   matrix.addEventListener("keydown", (event) => {
     const row = rows.findIndex((cells) => cells.includes(event.target));
     if (row < 0) return;
+    if (event.key === "Enter") event.target.querySelector("a")?.click();
     const column = rows[row].indexOf(event.target);
     const places = {
       ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
