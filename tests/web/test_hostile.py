@@ -81,10 +81,6 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         browser.get("/accounts", params={"search": client}),
         browser.get("/accounts", params={"product": client}),
         browser.get("/client", params={"name": client}),
-        browser.get("/client/brief", params={"name": client}),
-        browser.get("/prospect", params={"has": PRODUCTS[0], "attribute.x": SCRIPT}),
-        browser.get("/prospect", params={"has": PRODUCTS[0]}),
-        browser.get("/new-product", params={"buyers": client.splitlines()[0]}),
         browser.get("/recommendation", params=pair | {"also": PRODUCTS[0]}),
         browser.get("/calls"),
         browser.get("/calls", params={"seller": client}),
@@ -102,6 +98,10 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         hostile.browser("root").get("/team"),
         hostile.browser("root").get("/admin"),
         hostile.browser("root").get("/admin/audit"),
+        browser.get("/client/brief", params={"name": client}),
+        browser.get("/prospect", params={"has": PRODUCTS[0], "attribute.x": SCRIPT}),
+        browser.get("/prospect", params={"has": PRODUCTS[0]}),
+        browser.get("/new-product", params={"buyers": client.splitlines()[0]}),
         followed,
     ]
     for page in pages:

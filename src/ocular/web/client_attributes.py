@@ -21,7 +21,7 @@ class ClientAttributes:
         self.values: dict[str, list[str]] = {}  # of each attribute, in order
         self._codes: dict[str, NDArray[np.int32]] = {}  # (n_users,) places in `values`; −1 where it is not known
         for name, cells in interactions.user_attributes.items():
-            if len(self.values) == MAX_ATTRIBUTES or name.replace("_", " ").casefold() in OWNERS:
+            if len(self.values) == MAX_ATTRIBUTES or is_owner(name):
                 continue
             texts = [_text(cell) for cell in cells.tolist()]
             values = sorted({text for text in texts if text})
@@ -55,6 +55,11 @@ class ClientAttributes:
         """Return the values of a client, "" where one is not known."""
         places = ((values, int(self._codes[name][user])) for name, values in self.values.items())
         return ["" if place < 0 else values[place] for values, place in places]
+
+
+def is_owner(name: str) -> bool:
+    """Return whether an attribute of this name says who looks after a client."""
+    return name.replace("_", " ").casefold() in OWNERS
 
 
 def _text(cell: Any) -> str:
