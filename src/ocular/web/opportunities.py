@@ -198,6 +198,13 @@ class Opportunities:
         others = [place for place in range(len(pairs)) if place not in {*chosen}]
         return [self._step(*pairs[place], int(places[place])) for place in sorted([*chosen, *others][:n])]
 
+    def likeliest(self, clients: Rows, products: Rows, n: int) -> Rows:
+        """Return the n clients who get one of the products recommended with the highest confidence, best first."""
+        is_wanted = np.zeros(self._interactions.n_items + 1, dtype=bool)  # the last place is that of −1
+        is_wanted[products] = True
+        scores = np.where(is_wanted[self._products[clients]], self._confidence[clients], -1.0).max(axis=1)
+        return clients[np.argsort(-scores, kind="stable")[:n]]
+
     def _step(self, user: int, item: int, place: int) -> NextStep:
         return NextStep(user, item, float(self._chances[user, place]), self.attributes.of(user))
 
