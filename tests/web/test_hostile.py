@@ -86,6 +86,11 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         browser.get("/calls", params={"seller": client}),
         hostile.browser("root").get("/calls"),
         browser.get("/patterns"),
+        browser.get("/catalog", params={"search": client}),
+        *(browser.get("/product", params={"name": name, "attribute": client, "seller": client}) for name in PRODUCTS),
+        browser.get("/whitespace", params={"seller": client}),
+        hostile.browser("root").get("/whitespace"),
+        browser.get("/search", params={"q": client}),
         browser.get("/patterns", params={"search": client, "client_value": client, "product_value": client}),
         *(browser.get("/pattern", params={"number": n}) for n in hostile.services.served.patterns),
         browser.get("/patterns/tour"),
@@ -103,7 +108,7 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         assert page.status_code == 200
         check_inert(page)
     shown = " ".join(client.split())
-    for page in (pages[1], pages[4], pages[6], followed):
+    for page in (pages[1], pages[4], pages[10], followed):
         assert "".join(c for c in shown if c not in "\u202e\u202c") in text_of(page).replace("\r\n", " ").translate(
             {0x202E: None, 0x202C: None}
         )

@@ -34,6 +34,15 @@ class ClientAttributes:
         """Return the values of each attribute by the key that stands for them in an address."""
         return {name: {f"{name}:{value}": value for value in values} for name, values in self.values.items()}
 
+    def filters_of(self, clients: NDArray[np.int64]) -> dict[str, dict[str, str]]:
+        """Return the filters with the values that some of the clients have, where there are several."""
+        present = {name: set(np.unique(codes[clients]).tolist()) for name, codes in self._codes.items()}
+        chosen = {
+            name: {key: value for place, (key, value) in enumerate(choices.items()) if place in present[name]}
+            for name, choices in self.filters().items()
+        }
+        return {name: choices for name, choices in chosen.items() if len(choices) > 1}
+
     def matching(self, clients: NDArray[np.int64], keys: Iterable[str]) -> NDArray[np.int64]:
         """Return the clients that have the values of all these keys; an unknown key is ignored."""
         for name, choices in self.filters().items():

@@ -18,7 +18,7 @@ from ocular.web.views import Readable
 
 MATRIX_CLIENTS, MATRIX_PRODUCTS = 40, 25
 MAX_OPENINGS, PER_CLIENT, PER_PRODUCT = 10, 3, 3  # whitespace in the list, and of it for one client and product
-MAX_SCORED = 300  # clients whose whitespace is looked at, the strongest of the pattern
+MAX_SCORED = 60  # clients whose whitespace is looked at
 CARD_PRODUCTS, SHADES, MAX_LINES = 4, 5, 3
 HIDDEN_NAME = "A client"
 LETTERS_PER_RADIUS = 0.24  # of the labels in bubbles
@@ -218,10 +218,10 @@ def _chances(served: ServedModel, users: Rows, items: Rows) -> NDArray[np.float6
 def best_openings(
     served: ServedModel, users: Rows, items: Rows, closed: Collection[tuple[int, int]], n: int = MAX_OPENINGS
 ) -> list[Opening]:
-    """Return the most likely next purchases of the first clients among these products, without closed ones."""
-    users = users[:MAX_SCORED]
+    """Return the most likely next purchases of the clients among these products, without closed ones."""
     if not len(users) or not len(items):
         return []
+    users = served.opportunities.likeliest(users, items, MAX_SCORED)
     best, scores = served.advisor.model.recommend(users, N=min(PER_CLIENT, len(items)), items=items)
     order = np.argsort(-np.nan_to_num(scores.ravel(), nan=-1.0), kind="stable").tolist()
     data, values, openings = served.interactions, served.opportunities.expected_values, list[Opening]()
