@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -140,6 +141,9 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         "GET /client/brief": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
+        "GET /product": {"params": {"name": pair["product"]}},
+        "GET /product/clients.csv": {"params": {"name": pair["product"]}},
+        "POST /product/calls": {"data": {"product": pair["product"], "chosen": json.dumps([client, ""])}},
         "POST /pattern/name": {"data": {"number": number, "name": "Shops"}},
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
@@ -165,7 +169,9 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     given = needs.get(str(way), {})
     if csrf and "data" in given:
         given["data"] |= {"csrf": csrf}
-    return browser.request(way.method, way.path.format(number=number), **given)
+    return browser.request(
+        way.method, way.path.replace(":path", "").format(number=number, product=pair["product"]), **given
+    )
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

@@ -68,7 +68,7 @@ def test_chance_and_expected_value_are_the_same_everywhere(site: Site, models: P
     client, browser, program = site.clients("ana")[0], site.browser("ana"), site.program("ana")
     told = commands(models, client)
     api = by_product(program.get(f"{API}/recommendations", params={"client": client, "n": N}).json())
-    cards = text_of(browser.get("/client", params={"name": client})).split('<article class="card offer">')[1:]
+    cards = text_of(browser.get("/client", params={"name": client})).split('<article class="card proposal">')[1:]
     brief = text_of(browser.get("/client/brief", params={"name": client}))
     assert len(cards) == len(api) == N
     assert all(list(rows) == list(api) for rows in told.values())  # the same products in the same order

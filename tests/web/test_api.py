@@ -158,6 +158,7 @@ def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site
             "feedback",
             "prospects",
             "new-products",
+            "products/{product}/clients",
         )
     }
     assert document["components"]["securitySchemes"]["HTTPBearer"] == {"type": "http", "scheme": "bearer"}
@@ -256,7 +257,7 @@ def hammer(program: Browser, cases: Any, client: str, product: str) -> set[int]:
     def ask(case: Any) -> None:
         for true_names in (False, True):
             if true_names:
-                for place in (case.query, case.body):
+                for place in (case.query, case.body, case.path_parameters):
                     if isinstance(place, dict):
                         place.update({name: value for name, value in true.items() if name in place})
             answer = case.call(headers={"authorization": program.headers["authorization"]})

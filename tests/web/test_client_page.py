@@ -164,7 +164,7 @@ def test_a_client_without_purchases_gets_bestsellers(open_site: OpenSite, tmp_pa
 def test_cards_have_one_probability_and_what_the_value_is_made_of(site: Site) -> None:
     client, served = site.clients("ana")[0], site.services.served
     page = section(page_of(site.browser("ana"), client), "Recommendations")
-    cards = page.split('<article class="card offer">')[1:]
+    cards = page.split('<article class="card proposal">')[1:]
     expected = served.advisor.recommend(client, 5)
     assert len(cards) == len(expected) == 5
     for card, each in zip(cards, expected, strict=True):

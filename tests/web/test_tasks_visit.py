@@ -140,7 +140,7 @@ def test_pages_are_accessible_and_do_not_scroll_sideways(scene: Scene, width: in
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     client = "client 0"
     page.goto(f"/client?{urlencode({'name': client})}")
-    first = page.locator(".offer h3 a").first.get_attribute("href")
+    first = page.locator(".proposal h3 a").first.get_attribute("href")
     for address in (page.url, first, f"/client/brief?{urlencode({'name': client})}", "/prospect", "/new-product"):
         page.goto(address or "")
         found = Axe().run(page).response["violations"]

@@ -37,11 +37,14 @@ from ocular.web.routes import (
     model,
     new_rows,
     patterns,
+    products,
     profile,
     recommendations,
+    search,
     sign_in,
     team,
     today,
+    whitespace,
 )
 from ocular.web.services import Services
 from ocular.web.settings import Settings
@@ -52,8 +55,8 @@ API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
 PAGES = (
-    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, new_rows, team, model,
-    admin,
+    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, products, whitespace,
+    search, new_rows, team, model, admin,
 )  # fmt: skip
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from ocular.data.interactions import plain
 from ocular.explain.counting import jaccard
 from ocular.explain.names import client_name
+from ocular.web.client_attributes import is_owner
 from ocular.web.database import Database
 from ocular.web.registry import ServedModel
-from ocular.web.tables import Assignment, User
 from ocular.web.views import Readable
-
-SELLER = "seller"  # an attribute of this name says who looks after a client, which the assignments know better
+from ocular.web.visibility import owner_names
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class SimilarClient:
 def traits_of(served: ServedModel, user: int) -> list[str]:
     """Return a client's attributes in a few words each: "Insurance", "France", "employees 250"."""
     attributes = served.interactions.user_attributes
-    texts = [_trait(name, plain(cells[user])) for name, cells in attributes.items() if name.casefold() != SELLER]
+    texts = [_trait(name, plain(cells[user])) for name, cells in attributes.items() if not is_owner(name)]
     return [text for text in texts if text]
 
 
@@ -58,9 +56,8 @@ def _trait(name: str, value: Any) -> str:
 
 def seller_of(database: Database, client: str) -> str | None:
     """Return the full name of the person that a client is assigned to."""
-    query = select(User.full_name).join(Assignment, Assignment.user_id == User.id).where(Assignment.client == client)
     with database.reading() as transaction:
-        return transaction.scalar(query)
+        return owner_names(transaction, [client]).get(client)
 
 
 def patterns_of(served: ServedModel, user: int) -> list[PatternChip]:

@@ -22,7 +22,7 @@ from ocular.web.feedback_seal import shown_recommendation
 from ocular.web.registry import ServedModel
 from ocular.web.tables import AuditEntry, Base, Feedback, Shown, User
 
-SEED, PERIOD = 5, 182  # days
+SEED, PERIOD = 6, 182  # days
 N_CONSIDERED = 8  # recommendations per client that a seller looks at
 N_BEST = 2  # of them that stay open
 WON_SHARE = 0.4  # of purchases that were recommended: the others came without a call
@@ -102,8 +102,7 @@ def _won(
         product = str(data.item_labels[data.by_user.indices[pair]])
         if called < models[0].created or won > now or not lucky:
             continue
-        before, then = (models.index(_model_at(models, at)) for at in (called, won))
-        if before == then and product in offers[before].get(client, []):
+        if product in offers[models.index(_model_at(models, called))].get(client, []):
             amount = float(purchases.price[place] * purchases.quantity[place])
             step = Step(called, client, product, Status.PURSUING, note=_note(rng), due=won.date())
             yield step

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -87,9 +88,39 @@ class Opportunities:
         self._folded_products = [fold(name) for name in self._product_names]
 
     @property
+    def client_names(self) -> list[str]:
+        """The name of each client as people read it."""
+        return self._names
+
+    @property
+    def product_names(self) -> list[str]:
+        """The name of each product as people read it."""
+        return self._product_names
+
+    @cached_property
+    def client_ranks(self) -> NDArray[np.int64]:
+        """The place of each client in the order of names."""
+        return _ranks(self._folded_names)
+
+    @cached_property
+    def product_ranks(self) -> NDArray[np.int64]:
+        """The place of each product in the order of names."""
+        return _ranks(self._folded_products)
+
+    @property
     def has_prices(self) -> bool:
-        """Whether some product has a typical price."""
+        """Whether any product has a typical price, so that recommendations have a value."""
         return bool(np.isfinite(self.expected_values.prices).any())
+
+    def potential(self, clients: Rows, closed: Collection[tuple[int, int]]) -> tuple[Rows, NDArray[np.float64]]:
+        """
+        Return the best DEPTH products of the clients and what each is expected to bring, (n_clients, DEPTH).
+
+        It is the expected value or, where no product has a price, the chance to buy; 0 for `closed` pairs.
+        """
+        worth = self._worth if self.has_prices else self._chances
+        offered = np.maximum(self._products[clients], 0).astype(np.int64)
+        return offered, np.where(self._open(clients, closed), worth[clients], 0.0)
 
     def find_products(self, text: str) -> NDArray[np.int64]:
         """Return the rows of the product with this label, or of those with all the words in their names."""
@@ -199,6 +230,12 @@ class Opportunities:
             product_name=self._product_names[item], confidence=confidence, chance=float(self._chances[user, best]),
             value=self.expected_values.value(item, confidence), n_open=int(is_open.sum()),
         )  # fmt: skip
+
+
+def _ranks(names: list[str]) -> NDArray[np.int64]:
+    ranks = np.empty(len(names), dtype=np.int64)
+    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return ranks
 
 
 def fold(text: str) -> str:

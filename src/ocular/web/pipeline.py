@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import func, select
@@ -31,14 +32,11 @@ class Order(StrEnum):
     CLIENT = "client"
 
 
-@dataclass(frozen=True)
-class Call:
-    """A recommendation in the pipeline."""
+class Call(NamedTuple):
+    """A recommendation in the pipeline; client and product are labels, since only those on a page need a name."""
 
-    client: str  # the label
-    client_name: str
-    product: str  # the label
-    product_name: str
+    client: str
+    product: str
     stage: Status
     added: datetime
     due: date | None
@@ -76,14 +74,12 @@ def read_pipeline(database: Database, served: ServedModel, visitor: Visitor) -> 
     values = np.where(places >= 0, worth.values(places, confidences), np.nan)
     return [
         Call(
-            client=row.client, client_name=served.client_name(row.client), product=row.product,
-            product_name=served.product_name(row.product), stage=Status(row.status), added=row.at, due=row.due,
-            overdue=row.status == Status.PURSUING and row.due is not None and row.due < today,
-            chance=_known(chance), confidence=row.confidence,
-            value=row.amount if row.status == Status.WON else _known(value),
-            reason=row.reason, note=row.note, seller=row[9], seller_name=row[10],
+            client, product, Status(status), at, due, status == Status.PURSUING and due is not None and due < today,
+            _known(chance), confidence, amount if status == Status.WON else _known(value), *rest,
         )
-        for row, chance, value in zip(rows, chances.tolist(), values.tolist(), strict=True)
+        for (client, product, status, at, due, confidence, amount, *rest), chance, value in zip(
+            rows, chances.tolist(), values.tolist(), strict=True
+        )
     ]  # fmt: skip
 
 
@@ -107,12 +103,12 @@ def total(calls: Iterable[Call]) -> Total:
     return Total(len(calls), sum(values) if values else None, sum(call.overdue for call in calls))
 
 
-def ordered(calls: Iterable[Call], order: Order) -> list[Call]:
+def ordered(calls: Iterable[Call], order: Order, served: ServedModel) -> list[Call]:
     """Return the calls in an order; those that are equal stay as they are, the newest first."""
     keys = {
         Order.DUE: lambda call: (call.due is None, call.due or date.max),
         Order.VALUE: lambda call: -(call.value or 0.0),
         Order.ADDED: lambda call: -call.added.timestamp(),
-        Order.CLIENT: lambda call: call.client_name.casefold(),
+        Order.CLIENT: lambda call: served.client_name(call.client).casefold(),
     }
     return sorted(calls, key=keys[order])

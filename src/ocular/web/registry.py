@@ -25,9 +25,11 @@ from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
+from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.opportunities import Opportunities
 from ocular.web.pattern_index import PatternIndex
+from ocular.web.search import SearchIndex
 
 KIND_LABELS = {
     PATTERN: "Pattern",
@@ -60,6 +62,16 @@ class ServedModel:
     def fingerprint(self) -> str:
         """The fingerprint of the purchases that the model was fitted on."""
         return self.interactions.fingerprint()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Facts about products, and clients scored for a product."""
+        return Catalog(self.advisor.model)
+
+    @cached_property
+    def search_index(self) -> SearchIndex:
+        """The names of clients and products, ready to be searched."""
+        return SearchIndex(self.interactions, self.opportunities.client_names, self.opportunities.product_names)
 
     @cached_property
     def reorders(self) -> Reorders | None:
@@ -215,7 +227,7 @@ def _serve(
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
     served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
-    _ = served.pattern_index.bubble_map  # no visitor has to wait for it
+    _ = served.pattern_index.bubble_map, served.catalog.trends, served.search_index  # no visitor has to wait for them
     if served.reorders is not None:
         _ = served.reorders.usual_amounts
     return served

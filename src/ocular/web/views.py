@@ -137,7 +137,8 @@ class RecommendationView:
         by_kind: dict[str, float] = {}
         for reason in self.reasons:
             by_kind[reason.kind] = by_kind.get(reason.kind, 0.0) + reason.share
-        shares = [EvidenceShare(kind, KIND_LABELS[kind], share) for kind, share in by_kind.items()]
+        labels = KIND_LABELS | {PATTERN: "Patterns"}
+        shares = [EvidenceShare(kind, labels[kind], share) for kind, share in by_kind.items()]
         shares.sort(key=lambda one: -one.share)
         popularity = max(self.rest_share, 0.0)
         minor = 1 - sum(by_kind.values()) - popularity

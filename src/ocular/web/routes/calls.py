@@ -19,7 +19,7 @@ from ocular.web.tables import LABEL
 from ocular.web.templating import render
 
 router = APIRouter()
-MAX_CALLS = 500  # on the page; the file has all
+MAX_CALLS = 200  # on the page; the file has all
 COLUMNS = (
     "stage", "client", "client_name", "product", "product_name", "due", "overdue", "chance", "value", "seller", "added",
     "reason", "note",
@@ -49,7 +49,8 @@ def list_calls(
         values = {
             "visitor": visitor, "currency": served.interactions.currency, "stage": stage, "order": order,
             "stages": [(each, total(call for call in calls if call.stage is each)) for each in STAGES],
-            "calls": ordered(shown, order)[:MAX_CALLS], "n_calls": len(shown), "max_calls": MAX_CALLS,
+            "calls": ordered(shown, order, served)[:MAX_CALLS], "n_calls": len(shown), "max_calls": MAX_CALLS,
+            "client_name": served.client_name, "product_name": served.product_name,
             "sellers": sellers, "seller": seller, "recent_days": RECENT.days, "query": urlencode(query),
             "orders": {str(other): urlencode(query | {"order": str(other)}) for other in Order},
         }  # fmt: skip
@@ -63,7 +64,7 @@ def export_calls(
     """Return the calls of all stages as a file."""
     _, _, calls = _calls(services, served, visitor, seller)
     services.view_log.write(visitor.user.name, "calls exported", "", visitor.address)
-    return download("calls.csv", COLUMNS, _rows(ordered(calls, order)))
+    return download("calls.csv", COLUMNS, _rows(ordered(calls, order, served), served))
 
 
 def _calls(
@@ -77,10 +78,11 @@ def _calls(
     return sellers, seller, [call for call in calls if call.seller == seller]
 
 
-def _rows(calls: list[Call]) -> Iterator[dict[str, object]]:
+def _rows(calls: list[Call], served: ServedModel) -> Iterator[dict[str, object]]:
     for call in sorted(calls, key=lambda call: STAGES.index(call.stage)):
         row: dict[str, object] = {name: getattr(call, name, None) for name in COLUMNS}
         yield row | {
+            "client_name": served.client_name(call.client), "product_name": served.product_name(call.product),
             "overdue": "yes" if call.overdue else "no", "added": call.added.isoformat(),
             "chance": None if call.chance is None else round(call.chance, 4),
             "value": None if call.value is None else round(call.value, 2),

@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlencode
 
-import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from numpy.typing import NDArray
 
 from ocular.web import feedback
-from ocular.web.auth import Visitor
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.opportunities import Order
-from ocular.web.registry import ServedModel
-from ocular.web.services import Services
-from ocular.web.tables import LABEL, User
+from ocular.web.sellers import UNASSIGNED, choose_clients
+from ocular.web.tables import LABEL
 from ocular.web.templating import render
-from ocular.web.visibility import overseen_sellers, owner_names
+from ocular.web.visibility import owner_names
 
 router = APIRouter()
 PAGE_LENGTH = 50
-UNASSIGNED = "-"  # in place of a seller's name, which never begins so
 
 
 @router.get("/accounts")
@@ -38,11 +33,8 @@ def list_clients(
     seller: Annotated[str, Query(max_length=LABEL)] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    with services.database.reading() as transaction:
-        sellers = overseen_sellers(transaction, visitor)
-    if seller not in {UNASSIGNED, *(user.name for user in sellers)}:
-        seller = ""
-    clients = _clients_of(services, served, visitor, sellers, seller)
+    visible = choose_clients(services, served, visitor, seller)
+    clients, sellers, seller = visible.clients, visible.sellers, visible.seller
     closed = feedback.closed_pairs(services.database, served.interactions, visitor)
     min_percent, attributes = _percentage(min_chance), served.opportunities.attributes.filters()
     keys = {key for choices in attributes.values() for key in choices}
@@ -83,17 +75,3 @@ def _percentage(text: str) -> int:
         return min(100, max(0, int(text)))
     except ValueError:
         return 0
-
-
-def _clients_of(
-    services: Services, served: ServedModel, visitor: Visitor, sellers: list[User], seller: str
-) -> NDArray[np.int64]:
-    """Return the rows of the visible clients, of one seller or of nobody where that is chosen."""
-    clients = services.visibility.clients_of(served, visitor)
-    if not seller:
-        return clients
-    assigned = services.assignments.read(served)
-    if seller == UNASSIGNED:
-        return np.setdiff1d(clients, assigned.all_clients())
-    (user_id,) = (user.id for user in sellers if user.name == seller)
-    return np.intersect1d(clients, assigned.clients_of(user_id))

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from ocular.cold_start.advice import NewRecommendations
 from ocular.data.attributes import Features
 from ocular.errors import DataError
-from ocular.web.client_profile import SELLER
+from ocular.web.client_attributes import is_owner
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.errors import NotFoundError
 from ocular.web.new_rows import clients_for_product, products_for_prospect
@@ -74,7 +74,7 @@ def _page(
             "suggestions": _suggestions(features, name),
         }
         for name in features.columns
-        if name.casefold() != SELLER
+        if not is_owner(name)
     ]
     return {
         "fields": fields, "lines": lines, "found": found, "mistake": mistake,

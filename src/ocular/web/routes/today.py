@@ -32,11 +32,13 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
     with services.computing:
         values = {
             "visitor": visitor, "currency": served.interactions.currency, "day": day, "steps": steps,
-            "n_clients": len(clients), "stages": by_stage, "follow_ups": ordered(pursued, Order.DUE)[:MAX_FOLLOW_UPS],
+            "n_clients": len(clients), "stages": by_stage,
+            "follow_ups": ordered(pursued, Order.DUE, served)[:MAX_FOLLOW_UPS],
             "n_follow_ups": len(pursued), "due": view_due_of(served, clients, MAX_DUE),
             "snooze": {name: day + timedelta(days) for name, days in SNOOZE.items()},
             "follow_up": {name: day + timedelta(days) for name, days in FOLLOW_UP.items()},
             "calibrated": served.advisor.model.calibration_ is not None,
+            "client_name": served.client_name, "product_name": served.product_name,
             "priced": served.opportunities.has_prices,
         }  # fmt: skip
         return render(request, "today.html", values)
