@@ -35,7 +35,9 @@ from ocular.web.routes import (
     invitations,
     model,
     new_rows,
+    news,
     patterns,
+    performance,
     profile,
     recommendations,
     sign_in,
@@ -48,7 +50,21 @@ from ocular.web.templating import render
 
 API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
-PAGES = (sign_in, invitations, profile, clients, client, recommendations, patterns, new_rows, team, model, admin)
+PAGES = (
+    sign_in,
+    invitations,
+    profile,
+    clients,
+    client,
+    recommendations,
+    patterns,
+    new_rows,
+    team,
+    performance,
+    news,
+    model,
+    admin,
+)
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
 

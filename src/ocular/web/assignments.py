@@ -33,6 +33,7 @@ class Preview:
     freed: int = 0
     errors: list[str] = field(default_factory=list)  # each with the number of its line
     n_errors: int = 0
+    unmatched: dict[str, int] = field(default_factory=dict)  # names in the data that no seller has, and their clients
 
     def refuse(self, line: int, mistake: object) -> None:
         self.n_errors += 1
