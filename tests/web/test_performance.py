@@ -254,7 +254,16 @@ def links(page: str, start: str) -> list[str]:
 def test_every_number_leads_to_as_many_rows(site: Site) -> None:
     for n, client in enumerate(site.clients("ana")):
         status = ("won", "lost", "pursuing", "not a fit")[n % 4]
-        judge(site, "ana", client, status, days_ago=n, reason=("Competitor", "")[n % 2], label=("Pumps", "")[n % 2])
+        judge(
+            site,
+            "ana",
+            client,
+            status,
+            days_ago=n,
+            reason=("Competitor", "")[n % 2],
+            label=("Pumps", "")[n % 2],
+            amount=9,
+        )
     browser = site.browser("max")
     page = browser.get("/performance").text
     opened = {link: text_of(browser.get(link)) for link in links(page, "/performance/rows")}

@@ -42,6 +42,7 @@ from ocular.web.routes import (
     recommendations,
     sign_in,
     team,
+    user_import,
 )
 from ocular.web.services import Services
 from ocular.web.settings import Settings
@@ -64,6 +65,7 @@ PAGES = (
     news,
     model,
     admin,
+    user_import,
 )
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
