@@ -44,8 +44,9 @@ EVIDENCE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # data set -> li
     "CiteULike-a": ({"links": 2.0, "link_regularization": 300.0}, {"peers": 1.0, "popularity": -0.2}),
     "Online Retail": ({"links": 2.0, "link_regularization": 100.0}, {"peers": 0.5}),
 }
-CHOSEN = {"auto": {"links": "auto"},
-          "all auto": {"n_coclusters": "auto", "regularization": "auto", "links": "auto"}}  # fmt: skip
+NO_ATTRIBUTES = {"taste": 0.0, "appeal": 0.0}
+CHOSEN = {"auto": {"links": "auto"} | NO_ATTRIBUTES,
+          "all auto": {"n_coclusters": "auto", "regularization": "auto", "links": "auto"} | NO_ATTRIBUTES}  # fmt: skip
 
 # The race. Both sides have settings that were found on the test data, for speed and recall.
 GOAL = 0.44

@@ -35,7 +35,7 @@ PATTERNS = {"regularization": 30.0}
 EVIDENCE: dict[str, dict[str, Any]] = {  # what is added to the patterns
     "patterns": {},
     "patterns + links + peers": {"links": 1.0, "peers": 0.5, "link_regularization": 100.0},
-    'links="auto"': {"links": "auto"},
+    'links="auto"': {"links": "auto", "taste": 0.0, "appeal": 0.0},
 }
 
 Lists = dict[str, set[str]]  # client -> products, by name

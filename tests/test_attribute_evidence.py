@@ -205,3 +205,24 @@ def test_a_batch_gives_the_reason_that_an_explanation_shows_first() -> None:
         assert row["share"] == pytest.approx(strongest.contribution / explanation.summary().affinity, abs=1e-4)
         assert row["attribute"] == (strongest.value_names[0] if strongest.kind in (TASTE, APPEAL) else None)
     assert {TASTE, APPEAL} < kinds
+
+
+def tastes(*, is_shuffled: bool = False) -> Interactions:
+    """Clients buy products of one kind each, too few of many for links to say so; or the kinds say nothing."""
+    rng = np.random.default_rng(0)
+    likes, kinds = rng.integers(8, size=300), rng.integers(8, size=600)
+    pairs = np.argwhere(rng.random((300, 600)) < np.where(likes[:, None] == kinds, 0.08, 0.002))
+    shown = rng.permutation(kinds) if is_shuffled else kinds
+    names = np.array([f"kind {kind}" for kind in shown], dtype=object)
+    return Interactions.from_pairs(*pairs.T, (300, 600), item_attributes={"kind": names})
+
+
+def test_auto_takes_attributes_that_help_and_no_others() -> None:
+    parameters = {"n_coclusters": 4, "regularization": 5.0, "links": "auto", "random_state": 0, "n_threads": 1}
+    helped = OCuLaR(**parameters).fit(tastes())
+    assert helped.evidence_config_.taste > 0
+    assert helped.taste_.nnz > 0
+    without = OCuLaR(**parameters, taste=0.0).fit(tastes())
+    assert without.evidence_config_.taste == 0
+    assert helped.tuning_.value > without.tuning_.value
+    assert OCuLaR(**parameters).fit(tastes(is_shuffled=True)).evidence_config_.taste == 0

@@ -121,7 +121,11 @@ def test_climbing_passes_a_dip_but_no_wider_one() -> None:
 def test_a_choice_needs_no_more_fits_than_announced(market: Interactions) -> None:
     model = OCuLaR("auto", "auto", links=AUTO, random_state=0).fit(market)
     assert model.tuning_ is not None
-    assert model.tuning_.n_fits <= count_fits(model.evidence_request(), chooses_regularization=True) == 6
+    dated, undated = (model.request_for(has_dates=has_dates) for has_dates in (True, False))
+    assert model.tuning_.n_fits <= count_fits(dated, chooses_regularization=True) == 9  # links with both losses
+    at_random = model.set_params(validation="random").fit(market).tuning_
+    assert at_random is not None
+    assert at_random.n_fits <= count_fits(undated, chooses_regularization=True) == 6
     alone = EvidenceRequest.of(**DEFAULTS)
     assert count_fits(alone, chooses_regularization=True) == 2
     given = EvidenceRequest.of(**DEFAULTS | {"links": AUTO, "peers": 0.0, "link_regularization": 7.0})
@@ -138,7 +142,7 @@ def test_threads_change_no_choice(market: Interactions) -> None:
 
 def test_a_thorough_choice_is_at_least_as_good(market: Interactions) -> None:
     split = random_split(market, 0.2)
-    model = OCuLaR(8, 5.0, links=AUTO, random_state=0)
+    model = OCuLaR(8, 5.0, links=AUTO, taste=0.0, appeal=0.0, random_state=0)  # which are added once, whatever effort
     quick, thorough = (model.choose(split, effort=effort) for effort in (QUICK, THOROUGH))
     assert thorough.n_fits > quick.n_fits
     assert thorough.value >= 0.99 * quick.value
@@ -282,3 +286,14 @@ def test_validation_by_time_needs_dates(market: Interactions) -> None:
     undated = Interactions.from_matrix(market.to_matrix())
     with pytest.raises(DataError, match="expected dated purchases, the latest tenth mostly by"):
         OCuLaR(3, links=AUTO, validation="time").fit(undated)
+
+
+def test_by_date_both_losses_of_links_are_tried(market: Interactions) -> None:
+    n_fits = {}
+    for validation, loss in (("random", None), ("time", None), ("time", "likelihood")):
+        model = OCuLaR(8, 5.0, links=AUTO, validation=validation, link_loss=loss, random_state=0).fit(market)
+        assert model.tuning_ is not None
+        n_fits[validation, loss] = model.tuning_.n_fits
+    assert n_fits["time", None] > n_fits["time", "likelihood"]
+    assert OCuLaR(links=AUTO).request_for(has_dates=False).link_loss == "likelihood"
+    assert OCuLaR(links=1.0).request_for(has_dates=True).link_loss == "likelihood"

@@ -93,12 +93,12 @@ class Climber:
         return self.evidence
 
     def _open_parts(self) -> tuple[str, ...]:
-        """Return which of links and peers have a weight to be chosen."""
+        """Return which parts have a weight to be climbed."""
         return tuple(p for p in self.places if getattr(self.request, p) == AUTO and getattr(self.scan, p).mean > 0)
 
     def _value(self) -> float:
         e = self.evidence
-        return self.scan.value(1.0, e.links, e.peers, e.popularity, e.trend, e.trend_half_life)
+        return self.scan.value(1.0, e.links, e.peers, e.popularity, e.trend, e.trend_half_life, e.taste, e.appeal)
 
     def _value_with(self, **weights: Any) -> float:
         before, self.evidence = self.evidence, replace(self.evidence, **weights)
@@ -106,7 +106,7 @@ class Climber:
         return found
 
     def _place_weights(self, **places: int) -> None:
-        """Give links and peers the weights at their places, on a scale where all parts have the same mean."""
+        """Give open parts the weights at their places, on a scale where all parts have the same mean."""
         for part in self._open_parts():
             place = places.get(part, self.places[part])
             weight: dict[str, Any] = {part: self.scan.weight_of(part, WEIGHTS[place])}

@@ -18,6 +18,8 @@ CHOSEN_WITH_LINKS = (
     "peer_regularization",
     "trend",
     "trend_half_life",
+    "taste",
+    "appeal",
 )
 
 
@@ -49,7 +51,7 @@ class EvidenceRequest:
         values = {name: unless_given[name] if value is None else value for name, value in given.items()}
         check_whole(values["n_links"], "n_links", 1, 10_000)
         request = cls(**dict[str, Any](values))
-        for name in ("links", *CHOSEN_WITH_LINKS, "taste", "appeal"):
+        for name in ("links", *CHOSEN_WITH_LINKS):
             value = getattr(request, name)
             if isinstance(value, str) and value != AUTO:
                 raise ConfigError("expected ", Parameter(name), f' to be a number or "auto", got {value!r}')

@@ -1,5 +1,5 @@
 """
-Parameters that are chosen on held-out purchases: λ, the weights of links and peers, popularity, trend, and penalties.
+Parameters that are chosen on held-out purchases: λ, the weights of other evidence, popularity, trend, and penalties.
 
 Every part is fitted to nine tenths of the purchases, a few times with different penalties. Any weights of the parts are
 then measured on a sample of clients without a fit (`climbing`, `weight_scan`). Of penalties the usual one and a few
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ocular.climbing import USUAL_PEER_PENALTY, USUAL_PENALTY, Climber, climb
+from ocular.climbing import USUAL_PEER_PENALTY, USUAL_PENALTY, WEIGHTS, Climber, climb
 from ocular.data.interactions import Interactions
 from ocular.data.splits import Split
 from ocular.evidence import EvidenceConfig, fit_product_links
@@ -42,6 +42,9 @@ PURCHASES_PER_LAMBDA = 80  # of a co-cluster
 MAX_M, M_SHARE = 50, 10  # recommendations per client that are measured: 50, or a tenth of the products
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)
 MIN_PATTERNS_GAIN = 0.05  # of that of patterns alone, for which another λ is taken: neighbours differ by chance
+ATTRIBUTE_PARTS = ("taste", "appeal")
+MIN_ATTRIBUTES_GAIN = 0.01  # for which taste or appeal are worth having: with less they might lose elsewhere
+MIN_LOSS = 0.002  # of recall, that no gain in MAP makes up for
 
 Factors = tuple[sp.csr_array, sp.csr_array, Any]  # memberships of users and of items, biases of the items or None
 FitPatterns = Callable[[Interactions, FitConfig], Factors]
@@ -198,13 +201,20 @@ class _Chooser(Climber):
             self._fit_links(self.evidence.link_regularization)
         if has_peers:
             self._fit_peers(self.evidence.peer_regularization)
+        for part in ATTRIBUTE_PARTS:
+            if getattr(self.evidence, part) > 0:  # given
+                self._use(part)
         self.scan.relist()
         self.climb_weights()
         if has_links:
             self._choose_links()
         if has_peers and self.request.peer_regularization == AUTO:
             self._keep_best("peers", self.effort.peer_penalties, self._fit_peers)
-        evidence = self.best_parts()
+        self.best_parts()
+        for part in ATTRIBUTE_PARTS:
+            if getattr(self.request, part) == AUTO:
+                self._try_attributes(part)
+        evidence = self.evidence
         counts = self.n_fits, self.scan.n_weightings
         return Choice(evidence, self.config, self.metric, self.M, self._value(), patterns_alone, *counts)
 
@@ -257,6 +267,29 @@ class _Chooser(Climber):
         self._restore(part, states[best])
         if best != first:
             self.climb_weights()
+
+    def _use(self, part: str) -> None:
+        """Fit taste or appeal, which takes little time beside the other parts."""
+        (self.scan.use_taste if part == "taste" else self.scan.use_appeal)(self.evidence, self.config)
+
+    def _try_attributes(self, part: str) -> None:
+        """Add taste or appeal to what has been chosen so far, unless it gains too little or at the cost of recall."""
+        self._use(part)
+        if getattr(self.scan, part).mean == 0:
+            return
+        self.scan.relist()
+        before, recall_before, chosen = self._value(), self._recall(), self._state(part)
+        self.places[part] = WEIGHTS.index(1.0)
+        self.climb_weights()
+        is_enough = self._value() * (1 - max(MIN_ATTRIBUTES_GAIN, self.min_gain)) > before
+        if not (is_enough and self._recall() >= recall_before * (1 - max(MIN_LOSS, self.min_gain))):
+            self._restore(part, chosen)
+
+    def _recall(self) -> float:
+        self.scan.metric = "recall"
+        value = self._value()
+        self.scan.metric = self.metric
+        return value
 
     def _state(self, part: str) -> tuple[EvidenceConfig, dict[str, int], Part]:
         return self.evidence, dict(self.places), getattr(self.scan, part)

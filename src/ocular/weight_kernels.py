@@ -95,13 +95,19 @@ def measure_weights(
 ):
     """Recall, average precision, NDCG and precision@M of each row, ranked by the weighted sum of the scores."""
     score = np.empty(places.shape[1], np.float32)
-    patterns, links, peers = weights
+    patterns, links, peers = weights[0], weights[1], weights[2]
     for r in range(first, last):
         size, listed = sizes[r], places[r]
         by_patterns, by_links, by_peers = scores[0, r], scores[1, r], scores[2, r]
         for k in range(size):
-            z = patterns * by_patterns[k] + links * by_links[k] + peers * by_peers[k]
-            score[k] = scale[listed[k]] * z + base[listed[k]]
+            score[k] = patterns * by_patterns[k] + links * by_links[k] + peers * by_peers[k]
+        for part in range(3, len(weights)):
+            if weights[part] > ZERO:
+                weight, by_values = weights[part], scores[part, r]
+                for k in range(size):
+                    score[k] += weight * by_values[k]
+        for k in range(size):
+            score[k] = scale[listed[k]] * score[k] + base[listed[k]]
         ranks, n_hits = np.empty(hit_ends[r + 1] - hit_ends[r], np.int64), 0
         for k in hits[hit_ends[r] : hit_ends[r + 1]]:
             n_better, n_equal, own = ZERO, ZERO, score[k]

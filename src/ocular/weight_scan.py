@@ -1,8 +1,8 @@
 """
-Any weights of patterns, links and peers, measured by the scores that each gives to a sample of clients.
+Any weights of patterns and other evidence, measured by the scores that each part gives to a sample of clients.
 
-Every client of the sample has a shortlist, the products that patterns, links or peers rank among the first, with what
-each part scores them. A weighting then costs one pass over the shortlists and no fit, and nothing of the size clients ×
+Every client of the sample has a shortlist, the products that one of the parts ranks among the first, with what each
+part scores them. A weighting then costs one pass over the shortlists and no fit, and nothing of the size clients ×
 products is ever built.
 """
 
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from ocular import weight_kernels
 from ocular.data.splits import Split
-from ocular.evidence import EvidenceConfig, fit_peers
+from ocular.evidence import EvidenceConfig, client_features, fit_appeal, fit_peers, fit_taste, product_features
 from ocular.solver.config import FitConfig
 from ocular.solver.pool import RowPool
 
 VANISHED, MAX_WEIGHT = 1e-9, 1e5  # a mean score of patterns that are no measure any more; of links and peers
 LISTED_PER_PLACE, MIN_LISTED = 4, 40  # products that a shortlist takes of each part: so many for each recommendation
-PARTS = ("patterns", "links", "peers")
+PARTS = ("patterns", "links", "peers", "taste", "appeal")
 LISTED_HALF_LIFE = 15.0  # days of the trend by which shortlists take products too
 Trends = Callable[[float], NDArray[np.float64]]  # half-life in days -> (n_items,)
 
@@ -96,7 +96,7 @@ class WeightScan:
         self.has_trends, self._find_trends = trends is not None, trends
         self._trends: dict[float, NDArray[np.float64]] = {}
         nothing = self._part(sp.csr_array((len(self.users), 1)), sp.csr_array((1, train.n_items)))
-        self.patterns = self.links = self.peers = nothing
+        self.patterns = self.links = self.peers = self.taste = self.appeal = nothing
         self.relist()
 
     @property
@@ -122,6 +122,20 @@ class WeightScan:
         """Score by these peers of the sample, (n_users, clients of the sample)."""
         self.peers = self._part(peers.T, self._train.by_user.matrix(self._train.n_items))
 
+    def use_taste(self, evidence: EvidenceConfig, config: FitConfig) -> None:
+        """Score by the taste of the sample, which is fitted for it alone; nothing where products have no attributes."""
+        features = product_features(self._train, evidence)
+        if len(features):
+            taste = fit_taste(self._train, replace(evidence, taste=1.0), config, self._owned)
+            self.taste = self._part(taste, features.rows.matrix(len(features)).T)
+
+    def use_appeal(self, evidence: EvidenceConfig, config: FitConfig) -> None:
+        """Score by the appeal of all products to the sample; nothing where clients have no attributes."""
+        features = client_features(self._train, evidence)
+        if len(features):
+            appeal = fit_appeal(self._train, replace(evidence, appeal=1.0), config)
+            self.appeal = self._part(features.rows.take(self.users).matrix(len(features)), appeal)
+
     def relist(self) -> None:
         """Make new shortlists by the parts of the next weighting; until then other parts score the same products."""
         self._lists: Shortlists | None = None
@@ -143,25 +157,21 @@ class WeightScan:
         popularity: float,
         trend: float = 0.0,
         half_life: float = LISTED_HALF_LIFE,
+        taste: float = 0.0,
+        appeal: float = 0.0,
     ) -> float:
         """Return the metric of a ranking by these weights."""
-        lists, weights = self.shortlists(), (patterns, links, peers, popularity, trend, half_life)
-        if (self.metric, weights) not in self._values:
+        lists, parts = self.shortlists(), (patterns, links, peers, taste, appeal)
+        key = self.metric, (*parts, popularity, trend, half_life)
+        if key not in self._values:
             self.n_weightings += 1
-            self._values[self.metric, weights] = self._measure(lists, *weights)
-        return self._values[self.metric, weights]
+            self._values[key] = self._measure(lists, parts, popularity, trend, half_life)
+        return self._values[key]
 
     def _measure(
-        self,
-        lists: Shortlists,
-        patterns: float,
-        links: float,
-        peers: float,
-        popularity: float,
-        trend: float,
-        half_life: float,
+        self, lists: Shortlists, parts: tuple[float, ...], popularity: float, trend: float, half_life: float
     ) -> float:
-        weights = np.array([patterns, links, peers], dtype=np.float32) / np.float32(patterns + links + peers)
+        weights = np.array(parts, dtype=np.float32) / np.float32(sum(parts))
         trends = self._trend(half_life) ** trend if trend and self.has_trends else 1.0
         scale = (self._popularity**popularity * trends).astype(np.float32)
         discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(min(self.M, len(scale))) + 2))])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from command import run
 
 import ocular
+from ocular.data.feedback_refusals import read_feedback_refusals
 
 COLUMNS = ("--client", "company", "--product", "sku")
 OPTIONS = ("--links", 1, "--peers", 0, "--popularity", 0, "--coclusters", 6, "--regularization", 1, "--no-calibration")
@@ -127,3 +130,41 @@ def test_refusals_need_the_columns_and_a_row(place: Path) -> None:
     assert "expected no --refusals with --spark" in refused(
         place, "--refusals", place / "empty.csv", "--spark", "local[1]"
     )
+
+
+FEEDBACK = [  # client, product, status, reason, in the order that people said so
+    (0, "pursuing", ""),
+    (0, "not a fit", "No need"),
+    (1, "not a fit", "Bad timing"),
+    (2, "not a fit", ""),
+    (2, "won", ""),
+    (3, "not a fit", "too expensive"),
+]
+
+
+@pytest.mark.parametrize("kind", ["export", "database"])
+def test_what_sellers_marked_is_refused(place: Path, kind: str) -> None:
+    plain, _ = fitted(place)
+    data = plain.interactions_
+    best = plain.recommend(np.arange(4), N=1)[0][:, 0]
+    rows = [(str(data.user_labels[u]), str(data.item_labels[best[u]]), status, why) for u, status, why in FEEDBACK]
+    source = place / "feedback.csv"
+    if kind == "export":
+        columns = ["client", "product", "status", "reason"]
+        pl.DataFrame(rows, schema=columns, orient="row").write_csv(source)
+    else:
+        source = f"sqlite:///{place / 'application.db'}"
+        with closing(sqlite3.connect(place / "application.db")) as connection, connection:
+            connection.execute("DROP TABLE IF EXISTS feedback")
+            connection.execute("CREATE TABLE feedback (id INTEGER PRIMARY KEY, client, product, status, reason)")
+            insert = "INSERT INTO feedback (client, product, status, reason) VALUES (?, ?, ?, ?)"
+            connection.executemany(insert, rows)
+    model, notes = fitted(place, "--refusals", source)
+    assert "2 refusals in the feedback" in notes
+    refused_pairs = {u: model.refusals_[u].tolist() for u in range(data.n_users) if len(model.refusals_[u])}
+    assert refused_pairs == {0: [best[0]], 3: [best[3]]}
+
+
+def test_marked_names_of_an_export_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "feedback.csv").write_text("client,product,status,reason\n'=Acme,'Quoted,not a fit,\n")
+    assert read_feedback_refusals(str(tmp_path / "feedback.csv")) == [("=Acme", "'Quoted")]

@@ -103,6 +103,12 @@ def test_a_device_is_refused(spark: Any, sales: Interactions) -> None:
         fit(sales, estimator(device="cuda"), spark)
 
 
+@pytest.mark.parametrize("part", ["taste", "appeal"])
+def test_attributes_are_refused(spark: Any, sales: Interactions, part: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected no {part} on Spark, which reads no attributes; leave it out"):
+        fit(sales, estimator(**{part: 1.0}), spark)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("changes", [{}, {"relative": True, "regularization": 300.0}, {"bias": True}])
 def test_the_factors_of_movielens_have_the_same_bytes(spark: Any, changes: dict[str, Any]) -> None:

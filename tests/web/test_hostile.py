@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from ocular import Interactions, OCuLaR
 from ocular.explain.names import client_name
+from ocular.web.static_files import address
 from ocular.web.tables import LABEL, Assignment, Feedback, User
 
 OpenSite = Callable[..., Site]
@@ -60,7 +61,7 @@ def hostile(open_site: OpenSite, hostile_model: Path) -> Site:
 def check_inert(page: httpx2.Response) -> None:
     """No tag or attribute but ours."""
     assert "html" in page.headers["content-type"]
-    assert re.findall(r"<script[^>]*>", page.text) == ['<script src="/static/app.js" defer>']
+    assert re.findall(r"<script[^>]*>", page.text) == [f'<script src="{address("app.js")}" defer>']
     tags = re.findall(r"<[a-zA-Z/!][^>]*>", page.text)
     assert not [tag for tag in tags if re.match(r"</?(img|i|iframe|object|svg)\b", tag)]
     assert not re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', " ".join(tags)))

@@ -217,6 +217,7 @@ def test_a_pattern_is_one_whatever_model_named_it(site: Site) -> None:
 def test_a_renamed_pattern_keeps_its_results(site: Site) -> None:
     mine, news = site.clients("ana"), site.services.news
     today = next(iter(site.services.served.patterns.values())).label
+    news.wait()
     news._renamed = {"First": "Second", "Second": today, "A": "B", "B": "A"}
     for n, name in enumerate(["First", "Second", today, "A"]):
         judge(site, "ana", mine[n], "won", label=name)

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from sites import Browser, Site
 
-from ocular.web import app
+from ocular.web import app, static_files
 from ocular.web.middleware import HEADERS
 from ocular.web.tables import Feedback
 
@@ -65,7 +65,23 @@ def test_our_own_files_are(site: Site) -> None:
         again = browser.get(f"/static/{name}", headers={"if-none-match": first.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
         assert browser.get(f"/static/{name}", headers={"if-none-match": '"other"'}).status_code == 200
+        assert first.headers["cache-control"] == "no-cache"
+        named = browser.get(static_files.address(name))
+        assert named.content == first.content
+        assert "immutable" in named.headers["cache-control"]
+        assert browser.get(f"/static/{name}?v=older").headers["cache-control"] == "no-cache"
     assert browser.post("/static/app.js").status_code == 405
+
+
+def test_pages_are_compressed_and_carry_no_secret_twice(site: Site) -> None:
+    browser = site.browser("ana")
+    pages = [browser.get("/accounts") for _ in range(2)]
+    assert {page.headers["content-encoding"] for page in pages} == {"gzip"}
+    secrets = {value for page in pages for value in re.findall(r'name="csrf" value="([^"]+)"', page.text)}
+    assert len(secrets) > 1  # else their size would tell what else they hold
+    for secret in secrets:
+        assert browser.post("/sign-out", data={"csrf": secret + "00"}).status_code == 403
+    assert browser.post("/sign-out", data={"csrf": secrets.pop()}).status_code == 303
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "ü", '"', "a" * 5000, "\0", "; ;=", "../../x", "%00", "a b"])

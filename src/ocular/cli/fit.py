@@ -61,9 +61,8 @@ SPARK_DEFAULTS = {"coclusters": 100, "regularization": 30.0, "links": 1.0, "peer
 @parameter_option("--weight", help="Purchases weigh by their quantity or amount, relative to the product's median.")
 @click.option(
     "--refusals",
-    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Pairs known not to fit, with the columns of client and product: never recommended.",
+    help="Pairs known not to fit, never recommended: a table, or the application's export or database.",
 )
 @parameter_option("--refusal-weight", type=float, metavar="C", help="Weight of refused pairs in the fit.")
 @parameter_option(
@@ -92,7 +91,7 @@ def fit(
     output: Path,
     checkpoint: Path | None,
     start: Path | None,
-    refusals: Path | None,
+    refusals: str | None,
     only: tuple[str, ...],
     without: tuple[str, ...],
     **options: Any,
@@ -136,9 +135,11 @@ def fit(
     """
     from ocular.artifact import check_target
     from ocular.data.refusals import refusals_of
+    from ocular.data.trend import has_times
     from ocular.errors import ConfigError
     from ocular.model import OCuLaR, fitted_parameters, load
     from ocular.storage import check_writable
+    from ocular.tuning import RANDOM
 
     given = given_parameters(options)
     model = OCuLaR(**COMMAND_DEFAULTS | given, device=options["device"], verbose=sys.stderr.isatty())
@@ -176,7 +177,7 @@ def fit(
         if previous is not None and refused is None:
             refused = refusals_of(previous.interactions_)
         if checkpoint is None or not checkpoint.exists():  # which holds what was chosen
-            announce_choice(model)
+            announce_choice(model, has_dates=has_times(interactions) and model.validation != RANDOM)
         fit_and_report(
             lambda: model.fit(interactions, checkpoint=checkpoint, start=previous, refusals=refused, **filters)
         )
@@ -233,11 +234,11 @@ def kept_filters(previous: OCuLaR, interactions: Interactions) -> dict[str, Any]
     return {"without": [name for name in excluded if name in known]} if known.intersection(excluded) else {}
 
 
-def announce_choice(model: OCuLaR) -> None:
+def announce_choice(model: OCuLaR, *, has_dates: bool) -> None:
     """Say in advance what choosing parameters costs."""
     from ocular.tuning import count_fits
 
-    request, chooses_regularization = model.evidence_request(), model.regularization == AUTO
+    request, chooses_regularization = model.request_for(has_dates=has_dates), model.regularization == AUTO
     if chooses_regularization or not request.is_settled:
         n_fits = count_fits(request, chooses_regularization=chooses_regularization)
         click.echo(
@@ -283,6 +284,9 @@ def chosen_line(model: OCuLaR) -> str:
     weights = (
         f"links {evidence.links:g} (penalty {evidence.link_regularization:g}), peers {evidence.peers:g} "
         f"(penalty {evidence.peer_regularization:g}), popularity {evidence.popularity:g}"
+    )
+    weights += "".join(
+        f", {part} {getattr(evidence, part):g}" for part in ("taste", "appeal") if getattr(evidence, part)
     )
     if evidence.trend:
         weights += f", trend {evidence.trend:g} (half-life {evidence.trend_half_life:g} days)"

@@ -98,11 +98,21 @@ def read_interactions(sources: str | Sequence[str], options: dict[str, Any]) -> 
     return read(places, query=options["query"], encoding=options["encoding"], **column_choices(options))
 
 
-def read_refusals(place: Path, options: dict[str, Any]) -> Interactions:
-    """Read pairs that are known not to fit, from columns named as those of the purchases or client and product."""
+def read_refusals(place: str, options: dict[str, Any]) -> Interactions | list[tuple[str, str]]:
+    """
+    Read pairs that are known not to fit.
+
+    They stand in columns named as those of the purchases or client and product, in the application's export of
+    feedback, or in its database.
+    """
+    from ocular.data.feedback_refusals import is_database, is_feedback, read_feedback_refusals
     from ocular.data.readers import read
     from ocular.errors import DataError, UnknownNameError
 
+    if is_database(place) or is_feedback(place):
+        pairs = read_feedback_refusals(place)
+        click.echo(f"{len(pairs):,} refusals in the feedback", err=True)
+        return pairs
     columns = {"client": options["client"], "product": options["product"]}
     settings = {"encoding": options["encoding"], "drop_missing": options["drop_missing"]}
     try:

@@ -37,6 +37,7 @@ from ocular.validation import as_list, check_choice, check_share, check_whole
 from ocular.weight_scan import combined
 
 EVIDENCE = "evidence"  # OCuLaR with links and peers, whose weights are chosen by scoring alone
+FAIR = {"links": AUTO, "taste": 0.0, "appeal": 0.0}  # of evidence, unless given: no other method has attributes
 MODELS = ("ocular", "r-ocular", EVIDENCE, *BASELINES)
 TUNING = ("none", "validation", "test")
 VALIDATION_SHARE = 0.1  # of the training data: with less to learn from, too large a λ would be chosen
@@ -91,7 +92,7 @@ class Method:
                 if "random_state" in model.get_params():
                     model.set_params(random_state=random_state)
                 return WithTrend(model, **trend) if trend else model
-            own = {"links": AUTO} if self.name == EVIDENCE else {"relative": self.name == "r-ocular"}
+            own = FAIR if self.name == EVIDENCE else {"relative": self.name == "r-ocular"}
             model = OCuLaR(**{**own, "random_state": random_state, **parameters})
         except TypeError as error:
             raise ConfigError(f"expected parameters of {self.name}, got {dict(parameters)} ({error})") from error

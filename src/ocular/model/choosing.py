@@ -18,7 +18,7 @@ from ocular.data.splits import Split, is_by_time, latest_split, random_split
 from ocular.data.trend import find_trends
 from ocular.errors import DataError, Parameter, Phrased
 from ocular.evidence import EvidenceConfig
-from ocular.evidence_request import AUTO
+from ocular.evidence_request import AUTO, EvidenceRequest
 from ocular.model.attributes import side_attributes
 from ocular.model.fitted import Fitted
 from ocular.model.fitting import with_weights
@@ -93,8 +93,15 @@ class Choosing(Parameters):
 
         options: dict[str, Any] = {"regularizations": regularizations, "metric": self.metric, "M": M, "effort": effort}
         options["trends"] = trends
-        choice = choose(split, self.evidence_request(), quick, fit_patterns, **options)
+        request = self.request_for(has_dates=trends is not None)
+        choice = choose(split, request, quick, fit_patterns, **options)
         return choice._replace(config=replace(config, regularization=choice.config.regularization))
+
+    def request_for(self, *, has_dates: bool) -> EvidenceRequest:
+        """Return what is asked for; by date both losses of links, where squares are often the better one."""
+        request = self.evidence_request()
+        tries_both = has_dates and self.link_loss is None and self.links == AUTO
+        return replace(request, link_loss=AUTO) if tries_both else request
 
     def _choose_parameters(
         self, interactions: Interactions, ordering: Ordering, config: FitConfig, checkpoint: Checkpoint | None

@@ -95,7 +95,8 @@ class OCuLaR(  # type: ignore[call-arg]
         μ, the penalty of links between items. None is 300 where links is a number.
     link_loss : {"likelihood", "squares", "auto"}, optional
         What links between items minimise; see `ocular.solver.links`. None is "likelihood", which is the better one for
-        random parts of the positives; by date "squares" often is.
+        random parts of the positives; by date "squares" often is, so that both are tried where links are "auto" and
+        the latest purchases are held out.
     peer_regularization : float or "auto", optional
         The penalty of peers. None is 1000 where links is a number.
     trend : float or "auto", optional

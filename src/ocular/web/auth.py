@@ -27,8 +27,13 @@ class Visitor:
     """Somebody who has signed in, or a program with a token."""
 
     user: User
-    csrf: str  # "" for a token, which no other site can make a browser send
+    csrf_secret: str  # "" for a token, which no other site can make a browser send
     address: str
+
+    @property
+    def csrf(self) -> str:
+        """What a form carries to show that it is one of our pages."""
+        return credentials.mask(self.csrf_secret)
 
     @property
     def role(self) -> Role:

@@ -31,6 +31,26 @@ def equal_secrets(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
 
 
+def mask(secret: str) -> str:
+    """Return a secret as a page carries it, different each time: the size of compressed pages tells nothing of it."""
+    plain = secret.encode()
+    pad = secrets.token_bytes(len(plain))
+    return (pad + _xor(pad, plain)).hex()
+
+
+def unmask(masked: str) -> str:
+    """Return the secret that `mask` was given; text that `mask` did not return gives no secret."""
+    try:
+        both = bytes.fromhex(masked)
+        return _xor(both[: len(both) // 2], both[len(both) // 2 :]).decode()
+    except ValueError:
+        return ""
+
+
+def _xor(pad: bytes, text: bytes) -> bytes:
+    return bytes(one ^ other for one, other in zip(pad, text, strict=True))
+
+
 def hash_password(password: str) -> str:
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise ConfigError(f"expected a password of {MIN_PASSWORD} to {MAX_PASSWORD} characters, got {len(password)}")

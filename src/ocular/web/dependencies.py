@@ -96,7 +96,7 @@ LeaderProgram = Annotated[Visitor, Depends(AllowedByToken(*LEADERS))]
 
 async def check_csrf(visitor: AnyVisitor, csrf: Annotated[str, Form()] = "") -> None:
     """Refuse a form that does not carry the secret of the session, which no other site knows."""
-    if not credentials.equal_secrets(csrf, visitor.csrf):
+    if not credentials.equal_secrets(credentials.unmask(csrf), visitor.csrf_secret):
         raise StaleFormError("this form is too old or not ours; go back, reload the page and try again")
 
 

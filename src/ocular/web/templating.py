@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ocular.due import in_days
 from ocular.explain.price import money
 from ocular.version import __version__
-from ocular.web import charts
+from ocular.web import charts, static_files
 
 _pages = Environment(
     loader=FileSystemLoader(str(files("ocular.web") / "templates")), autoescape=True, undefined=StrictUndefined,
@@ -53,7 +53,7 @@ _pages.filters["percent"] = percent
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
 _pages.filters["days"] = in_days
-_pages.globals["version"], _pages.globals["chart"] = __version__, charts
+_pages.globals |= {"version": __version__, "chart": charts, "static": static_files.address}
 
 
 def render(

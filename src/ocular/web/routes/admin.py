@@ -177,7 +177,10 @@ def set_active(
     if name.strip().casefold() == visitor.user.name and not active:
         raise RefusedError("You can't deactivate yourself; ask another administrator.")
     with services.database.writing() as transaction:
-        users.set_active(transaction, users.find_user(transaction, name), active)
+        user = users.find_user(transaction, name)
+        if not active:
+            users.check_not_last_admin(transaction, user)
+        users.set_active(transaction, user, active)
         audit(transaction, visitor.user.name, "user activated" if active else "user deactivated", name, visitor.address)
     return RedirectResponse("/admin", 303)
 
