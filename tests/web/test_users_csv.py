@@ -1,4 +1,4 @@
-"""Users come from a file: reviewed line by line, stored as a whole, invited; and the data may say who has which client."""
+"""Users come from a file: reviewed, stored as a whole, invited; and the data may say who has which client."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ PLAIN = {
 GROUPS = {  # as a chart counts them
     PRODUCT_NEW: "New product", RETURNED: "Returned", ALLOWED_NOW: "Offered again", MOVED_UP: "Others dropped out",
     PRODUCT_GONE: "Product gone", BOUGHT: "Bought", EXCLUDED_NOW: "No longer offered",
-    EVIDENCE_GONE: "Weaker evidence", DISPLACED: "Better offers", RANK: "Moved in the list",
+    EVIDENCE_GONE: "Weaker evidence", DISPLACED: "Better offers",
 }  # fmt: skip
 EVIDENCE_GROUPS = {
     PATTERNS: "Buying pattern", LINKS: "Products bought together", PEERS: "Similar clients", TASTE: "Their taste",
@@ -212,12 +213,19 @@ def news_page(
 
 def _reasons(rows: NDArray[np.void]) -> list[tuple[str, int]]:
     """Return how many changes have which reason."""
-    keys, counts = np.unique(rows["why"].astype(np.int64) * 8 + rows["evidence"], return_counts=True)
+    why = np.where(_fell(rows), WHYS.index(DISPLACED), rows["why"].astype(np.int64))
+    keys, counts = np.unique(why * 8 + rows["evidence"], return_counts=True)
     totals: dict[str, int] = {}
     for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
         name = GROUPS.get(WHYS[key // 8]) or EVIDENCE_GROUPS[key % 8]
         totals[name] = totals.get(name, 0) + count
     return sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _fell(rows: Any) -> NDArray[np.bool_]:
+    """Return which recommendations stayed in the list, further down."""
+    fell: NDArray[np.bool_] = (rows["kind"] == MOVED) & (rows["new_rank"] > rows["old_rank"])
+    return fell
 
 
 def _item(served: ServedModel, changes: Changes, row: np.void) -> NewsItem:
@@ -257,12 +265,11 @@ def _evidence_text(served: ServedModel, changes: Changes, row: np.void, why: str
     named = [product_name(data.item_name(other)) for other in bought[:2]]
     if why == MOVED_UP:
         return f"Moved up after they bought {joined(named)}." if named else "Moved up as other products dropped out."
-    weaker = why == EVIDENCE_GONE or (why == RANK and row["new_rank"] > row["old_rank"])
     kind, n_buyers = int(row["evidence"]), len(data.by_item[item]) if item < data.n_items else 0
     pattern = served.patterns.get(int(row["pattern"]))
-    if weaker:
-        if why == RANK:
-            return "Other products fit better now."
+    if why == RANK and _fell(row):
+        return "Other products fit better now."
+    if why == EVIDENCE_GONE:
         return f"{EVIDENCE_GROUPS[kind]}: weaker evidence than before."
     if kind == LINKS:
         linked = [int(other) for other in row["linked"] if other >= 0]
