@@ -1,5 +1,5 @@
-# make demo   fit the embedded sample, show recommendations with their reasons, write reports with pictures, and serve
-#             the application on this machine; SERVE=0 stops before that, PORT=8123 takes another port than 8000
+# make demo   fit a made-up sample, show recommendations with their reasons, write reports with pictures, serve the
+#             application on this machine and print a link to it; SERVE=0 stops before that, PORT=8123 takes another port
 # make test   lint and the whole test suite
 # Both set up .venv first; they need Python 3.11 or later, git and make. PYTHON=python3.13 takes another interpreter.
 # make test-all   the tests on every Python from 3.11 to 3.14 that this machine has, one after the other

@@ -1,95 +1,117 @@
 """
-Pictures of every page of the application, from the embedded sample: light and dark, wide and on a phone.
+Pictures of every page of the demo, for every role: light and dark, wide and on a phone.
 
-python scripts/screenshots.py [-o docs/screenshots]     needs Chromium and Pillow
+python scripts/screenshots.py [-o screenshots] [--readme]     needs Chromium and Pillow
+
+Pages are found by following links from the first one; of pages that have one address and many contents, such as those
+of clients, the one of the demo's first client is taken. With --readme those of the README are put into docs/screenshots.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import unquote_plus, urljoin, urlsplit
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "web"))
 
-from browser_support import COMMAND, PASSWORD, serving, start_chromium  # noqa: E402
+from browser_support import COMMAND, start_chromium  # noqa: E402
 
-from ocular import Advisor  # noqa: E402
-from ocular.feedback import Status  # noqa: E402
-from ocular.web.auth import Visitor  # noqa: E402
-from ocular.web.database import Database  # noqa: E402
-from ocular.web.feedback import NewFeedback, save_feedback  # noqa: E402
-from ocular.web.feedback_seal import ShownRecommendation  # noqa: E402
-from ocular.web.tables import Assignment, Role  # noqa: E402
-from ocular.web.users import add_user  # noqa: E402
+from ocular.synthetic.showcase_names import HERO, HERO_PRODUCT  # noqa: E402
+from ocular.web.app import create_app  # noqa: E402
+from ocular.web.settings import Settings  # noqa: E402
 
+ROLES = {"seller": "maya", "manager": "hanna", "admin": "ruth"}
 WIDTHS = {"wide": 1280, "phone": 390}
-MAX_HEIGHT, COLOURS, MAX_BYTES = 2400, 160, 150_000
-STATUSES = [Status.PURSUING, Status.WON, Status.PURSUING, Status.NOT_A_FIT, Status.WON, Status.LOST]
-REASONS = {Status.PURSUING: "budget in spring", Status.NOT_A_FIT: "has it from another vendor", Status.WON: "",
-           Status.LOST: "too dear"}  # fmt: skip
+MAX_HEIGHT, README_HEIGHT, COLOURS = 2400, 1100, 160
+README = ("seller-today-wide", "seller-recommendation-wide")
+NO_PAGES = re.compile(r"/(static|api|sign-in|sign-out|invitation|healthz|readyz|metrics)\b|\.csv$")
 
 
-def fill(database: Database, advisor: Advisor, sellers: int = 3) -> list[str]:
-    """Add people, assignments by the sample's own column and some feedback; return the first seller's clients."""
-    interactions = advisor.model.interactions_
-    names = sorted({str(name) for name in interactions.user_attributes["seller"].tolist()})
-    database.upgrade()
-    with database.writing() as transaction:
-        add_user(transaction, "maria", Role.MANAGER, PASSWORD, full_name="Maria Rossi", team="north")
-        add_user(transaction, "root", Role.ADMIN, PASSWORD, full_name="Ruth Okafor")
-        people = {
-            name: add_user(transaction, f"seller{n}", Role.SELLER, PASSWORD, full_name=name, team="north")
-            for n, name in enumerate(names[:sellers])
-        }
-        labels = [str(label) for label in interactions.user_labels]
-        owners = zip(labels, interactions.user_attributes["seller"].tolist(), strict=True)
-        owned = [(client, people[seller]) for client, seller in owners if seller in people]
-        for client, user in owned:
-            transaction.add(Assignment(client=client, user_id=user.id))
-    pattern_labels = {pattern.index: pattern.label for pattern in advisor.model.coclusters()}
-    for n, (client, user) in enumerate(owned[: 2 * len(STATUSES)]):
-        best, status = advisor.recommend(client, 1)[0], STATUSES[n % len(STATUSES)]
-        pattern = best.explanation.reasons[0].cocluster if best.explanation.reasons else None
-        label = "" if pattern is None else pattern_labels[pattern]
-        shown = ShownRecommendation("model-sample", best.confidence, pattern, label)
-        product = str(interactions.item_labels[best.explanation.item])
-        given = NewFeedback(client, product, status, REASONS[status])
-        save_feedback(database, Visitor(user, "", "127.0.0.1"), given, shown)
-    return [client for client, user in owned if user.name == "seller0"]
+@contextlib.contextmanager
+def demo(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Serve the demo; give the address of the site and everybody's password."""
+    command = [*COMMAND, "demo", "-o", str(folder), "--serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603
+        passwords: dict[str, str] = {}
+        site, lines = "", []
+        while not site:
+            line = process.stdout.readline()  # type: ignore[union-attr]
+            lines.append(line)
+            if not line:
+                raise SystemExit(f"screenshots: the demo ended early:\n{''.join(lines)}")
+            if (words := line.split()) and words[0] in ROLES.values():
+                passwords[words[0]] = words[1]
+            if served := re.search(r"Serving on (\S+);", line):
+                site = served[1]
+        with (folder / "log").open("w") as log:  # a full pipe would stop the server
+            copier = subprocess.Popen(["cat"], stdin=process.stdout, stdout=log)  # noqa: S607
+            try:
+                yield site, passwords
+            finally:
+                process.terminate()
+                copier.wait()
 
 
-def clear_recommendation(advisor: Advisor, clients: list[str]) -> dict[str, str]:
-    """Return client and product of a recommendation with two reasons."""
-    interactions = advisor.model.interactions_
-    candidates = [best for client in clients for best in advisor.recommend(client, 3)]
-    best = max(
-        candidates,
-        key=lambda one: (
-            len(one.explanation.summary().shown_reasons) >= 2,
-            one.confidence < 0.95,
-            one.confidence,
-        ),
-    ).explanation
-    return {"client": str(interactions.user_labels[best.user]), "product": str(interactions.item_labels[best.item])}
+def sign_in(browser: Browser, site: str, name: str, password: str) -> BrowserContext:
+    context = browser.new_context(base_url=site)
+    page = context.new_page()
+    page.goto("/sign-in")
+    page.locator("[name=name]").fill(name)
+    page.locator("[name=password]").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{site}/")
+    return context
 
 
-def preview_assignments(page: Page, clients: list[str]) -> None:
-    page.goto("/team")
-    lines = ["client,seller", *(f'"{client}",seller1' for client in clients[:5])]
-    file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": "\n".join(lines).encode()}
-    page.get_by_label("CSV file").set_input_files(file)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Preview").click()
-    page.get_by_role("heading", name="Preview of the assignments").wait_for()
+def find_pages(context: BrowserContext, site: str) -> dict[str, str]:
+    """Return an address for each page that can be reached, by its path: the one that is about the hero, or the first."""
+    page, pages, waiting = context.new_page(), {"/": "/"}, ["/"]
+    while waiting:
+        page.goto(waiting.pop(0))
+        for link in page.locator("a[href]").evaluate_all("links => links.map(link => link.getAttribute('href'))"):
+            address = urljoin(page.url, link)
+            parts = urlsplit(address)
+            if not address.startswith(site) or NO_PAGES.search(parts.path) or parts.path in ("/", ""):
+                continue
+            known = pages.get(parts.path)
+            if known is None and not is_page(context, address):
+                continue
+            if known is None or interest(address) > interest(known):
+                pages[parts.path] = address
+                waiting.append(address)
+    page.close()
+    return pages
+
+
+def interest(address: str) -> int:
+    """Return how much an address says about the hero."""
+    text = unquote_plus(address)
+    return (HERO in text) + (HERO_PRODUCT in text)
+
+
+def is_page(context: BrowserContext, address: str) -> bool:
+    """Return whether an address is a page and no file to download."""
+    answer = context.request.get(address)
+    return answer.ok and "text/html" in answer.headers.get("content-type", "")
+
+
+def missed(pages: set[str]) -> list[str]:
+    """Return the addresses that the application has and no role has reached, without files and those of programs."""
+    app = create_app(Settings(ROOT))
+    paths = {route.path for route in app.routes if "GET" in getattr(route, "methods", ())}  # type: ignore[attr-defined]
+    return sorted(path for path in paths - pages if not NO_PAGES.search(path))
 
 
 def take(page: Page, path: Path) -> None:
@@ -98,66 +120,47 @@ def take(page: Page, path: Path) -> None:
     clip = {"x": 0, "y": 0, "width": page.viewport_size["width"], "height": height}  # type: ignore[index]
     image = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip)))  # type: ignore[arg-type]
     image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
-    size = path.stat().st_size
-    print(f"{path.name}: {size / 1000:.0f} KB")
-    if size > MAX_BYTES:
-        raise SystemExit(f"screenshots: expected at most {MAX_BYTES:,} bytes, got {size:,} in {path.name}")
 
 
-def photograph(browser: Browser, url: str, advisor: Advisor, clients: list[str], output: Path) -> None:
-    pair = clear_recommendation(advisor, clients)
-    pages: dict[str, tuple[str, str | Callable[[Page], None]]] = {
-        "sign-in": ("", "/sign-in"),
-        "accounts": ("seller0", "/"),
-        "client": ("seller0", f"/client?{urlencode({'name': pair['client']})}"),
-        "recommendation": ("seller0", f"/recommendation?{urlencode(pair)}"),
-        "calls": ("seller0", "/calls"),
-        "account": ("seller0", "/account"),
-        "patterns": ("seller0", "/patterns"),
-        "pattern": ("seller0", f"/pattern?number={advisor.model.coclusters()[0].index}"),
-        "model": ("maria", "/model"),
-        "refusal": ("seller0", "/client?name=nobody"),
-        "team": ("maria", "/team"),
-        "assignments": ("maria", lambda page: preview_assignments(page, clients)),
-        "admin": ("root", "/admin"),
-        "audit": ("root", "/admin/audit"),
-    }
-    signed_in = {}
-    for person in ("seller0", "maria", "root"):
-        with browser.new_context(base_url=url) as context:
-            page = context.new_page()
-            page.goto("/sign-in")
-            page.get_by_label("Name").fill(person)
-            page.get_by_label("Password").fill(PASSWORD)
-            page.get_by_role("button", name="Sign in").click()
-            page.wait_for_url(f"{url}/")
-            signed_in[person] = context.storage_state()
-    for name, (person, way) in pages.items():
-        with browser.new_context(base_url=url, storage_state=signed_in.get(person)) as context:
-            page = context.new_page()
-            for size, width in WIDTHS.items():
-                page.set_viewport_size({"width": width, "height": 800})
-                page.goto(way) if isinstance(way, str) else way(page)
-                for scheme in ("light", "dark"):
-                    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-                    take(page, output / f"{name}-{size}-{scheme}.png")
+def photograph(context: BrowserContext, role: str, pages: dict[str, str], output: Path) -> None:
+    page = context.new_page()
+    for path, address in pages.items():
+        name = path.strip("/").replace("/", "-") or "today"
+        for size, width in WIDTHS.items():
+            page.set_viewport_size({"width": width, "height": 800})
+            page.goto(address)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                take(page, output / f"{role}-{name}-{size}-{scheme}.png")
+    page.close()
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("-o", "--output", type=Path, default=ROOT / "docs" / "screenshots")
-    output = arguments.parse_args().output
-    output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([*COMMAND, "demo", "-o", folder], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
-        models, url = Path(folder) / "model", f"sqlite:///{folder}/web.db"
-        advisor, database = Advisor.load(models), Database(url)
-        clients = fill(database, advisor)
-        database.close()
-        with serving(models, url, Path(folder) / "log") as server, sync_playwright() as playwright:
-            browser = start_chromium(playwright.chromium)
-            photograph(browser, server.url, advisor, clients, output)
-            browser.close()
+    arguments.add_argument("-o", "--output", type=Path, default=ROOT / "screenshots")
+    arguments.add_argument("--readme", action="store_true", help="put the README's pictures into docs/screenshots")
+    given = arguments.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, demo(Path(folder)) as (site, passwords), sync_playwright() as tools:
+        browser = start_chromium(tools.chromium)
+        with browser.new_context(base_url=site) as context:
+            photograph(context, "nobody", {"/sign-in": "/sign-in"}, given.output)
+        reached: set[str] = set()
+        for role, name in ROLES.items():
+            with sign_in(browser, site, name, passwords[name]) as context:
+                pages = find_pages(context, site)
+                photograph(context, role, pages, given.output)
+            reached |= set(pages)
+            print(f"{role}: {', '.join(pages)}")
+        browser.close()
+    print(f"not reached by a link: {', '.join(missed(reached)) or 'none'}")
+    if given.readme:
+        for name in README:
+            for scheme in ("light", "dark"):
+                picture = f"{name}-{scheme}.png"
+                with Image.open(given.output / picture) as image:
+                    top = image.crop((0, 0, image.width, min(image.height, README_HEIGHT)))
+                    top.save(ROOT / "docs" / "screenshots" / picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -186,3 +186,28 @@ def test_bad_input() -> None:
     assert plain.clients_for_new(buyers=[1, 2], n=3)[0].reasons
     with pytest.raises(DataError, match="expected attributes of 1 items, got 2"):
         advisor.model.fold_in_items(np.zeros((1, 60)), [{}, {}])
+
+
+def test_a_prospect_is_compared_with_clients_that_have_its_attributes() -> None:
+    """Eight airlines in Chile, of whom six have the first product, among 60 clients."""
+    industry = np.array(["Airline" if user < 24 else "Bank" for user in range(60)], dtype=object)
+    country = np.array(["Chile" if user < 8 or user >= 50 else "Peru" for user in range(60)], dtype=object)
+    size = np.array(["Large" if user % 2 else "Small" for user in range(60)], dtype=object)
+    pairs = [(user, 0) for user in [*range(6), *range(10, 20), 30]]
+    pairs += [(user, 1 + user % 4) for user in range(60)] + [(user, 5) for user in range(40)]
+    users, items = zip(*pairs, strict=True)
+    attributes = {"industry": industry, "country": country, "size": size}
+    data = Interactions.from_pairs(users, items, (60, 6), user_attributes=attributes)
+    advisor = Advisor(OCuLaR(2, 0.5, peers=1.0, peer_regularization=0.5, random_state=0, n_threads=1).fit(data))
+    found = advisor.recommend_new(n=6, attributes={"industry": "Airline", "country": "Chile"})
+    (peers,) = (r for each in found if each.item == 0 for r in each.reasons if r.kind == "peers")
+    counted = "6 of the 8 Airline, Chile clients bought Item 0 (75%; 28% of all clients)"
+    assert peers.sentence_without_names == f"{counted}."
+    assert peers.sentence == f"{counted}: Clients 0-5."
+    assert peers.group == tuple(range(8))
+    for each in found:  # no two of the reasons that are shown count the same clients
+        groups = [reason.group for reason in each.explanation.shown_reasons if reason.group]
+        assert len({*groups}) == len(groups)
+    many = advisor.recommend_new(n=6, attributes={"industry": "Bank"})
+    sizes = {len(r.group) for each in many for r in each.reasons if r.kind == "peers"}
+    assert min(sizes) == 20  # of 36 banks the nearest

@@ -51,6 +51,16 @@ def test_the_intensity_is_the_formula(model: OCuLaR) -> None:
     np.testing.assert_allclose(model.predict_proba(users, items), -np.expm1(-written_out(model)), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "weights", [{}, {"links": 0.8}, {"peers": 0.5}, WEIGHTS], ids=["patterns", "links", "peers", "all"]
+)
+def test_all_users_of_one_item_are_scored_at_once(market: Interactions, weights: dict[str, float]) -> None:
+    model = fit(market, **weights)
+    for item in (0, 17):
+        expected = model.predict_proba(np.arange(120), item)
+        np.testing.assert_allclose(model.item_probabilities(item), expected, rtol=1e-5)
+
+
 def test_rankings_go_by_it(model: OCuLaR) -> None:
     z = written_out(model)
     z[model.interactions_.to_matrix().toarray() > 0] = -np.inf

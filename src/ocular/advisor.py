@@ -302,17 +302,17 @@ class Advisor:
         `as_of` is the day to ask for, by default that of the newest purchase; purchases after it do not count. Products
         that the model never recommends are left out. Purchases without dates raise a DataError.
         """
-        user, reorders = self.model.interactions_.user_index(client), self._reorders(as_of)
+        user, reorders = self.model.interactions_.user_index(client), self.reorders(as_of)
         rows = reorders.due_rows(check_whole(n, "n", 1), ~self.model.excluded_items_, user)
         return reorders.due_list(rows, user)
 
     def due_all(self, n: int = 10, as_of: str | date | np.datetime64 | None = None) -> Any:
         """Return what is due for every client, at most n products each, as a frame like that of `due`."""
-        reorders = self._reorders(as_of)
+        reorders = self.reorders(as_of)
         rows = reorders.due_rows(check_whole(n, "n", 1), ~self.model.excluded_items_)
         return self.model.interactions_.native(reorders.frame(rows))
 
-    def _reorders(self, as_of: str | date | np.datetime64 | None) -> Reorders:
+    def reorders(self, as_of: str | date | np.datetime64 | None = None) -> Reorders:
         """Return the regular purchases up to a day; those asked for last are remembered."""
         data, day = self.model.interactions_, None if as_of is None else as_moment(as_of)
         cached = self._cached_reorders

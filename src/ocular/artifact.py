@@ -21,6 +21,7 @@ import time
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -152,6 +153,14 @@ def write_model(path: Path, model: SavedModel[SavedInteractions]) -> None:
             manifest["tuning"] = model.tuning
         manifest["digest"] = _manifest_digest(manifest)
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def redate(path: Path, created: datetime) -> None:
+    """Say in the manifest of a saved model that it was made at another time, as for one that stands for an old one."""
+    manifest = read_manifest(path)
+    manifest["created"] = created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    manifest["digest"] = _manifest_digest(manifest)
+    (path / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def check_target(path: Path) -> None:

@@ -308,3 +308,21 @@ class Evidence:
         values = None if self.user_features is None else self.user_features.rows.take(users)
         taste = None if self.taste is None else self.taste[users]
         return self.user_rows(self.user_factors[users], owned, self.peers_by_user[users], taste, values)
+
+    def affinities_of(self, item: int) -> NDArray[np.float64]:
+        """Return ⟨x_u, y_i⟩ of every user and one item, (n_users,), without building the rows of all users."""
+        wanted, start = self.item_rows[[item]].toarray()[0], 0
+        products, values = self.interactions.by_user, self.user_features
+        sides = (
+            self.user_factors,
+            products.matrix(self.interactions.n_items) if self.config.links else None,
+            self.peers.T if self.config.peers else None,
+            self.taste,
+            None if values is None else values.rows.matrix(len(values)),
+        )
+        total = np.zeros(self.interactions.n_users)
+        for side, size in zip(sides, self.sizes, strict=True):
+            if side is not None and size:
+                total += side @ wanted[start : start + size]
+            start += size
+        return total

@@ -9,10 +9,14 @@ class Status(StrEnum):
     """What a seller says of a recommendation."""
 
     PURSUING = "pursuing"
+    SNOOZED = "snoozed"  # until a day, then it is open again
     NOT_A_FIT = "not a fit"
     WON = "won"
     LOST = "lost"
 
 
+OPEN = frozenset({Status.PURSUING, Status.SNOOZED})
 CLOSED = frozenset({Status.NOT_A_FIT, Status.WON, Status.LOST})  # nothing more is to be done
-TAKEN_UP = frozenset({Status.PURSUING, Status.WON})  # as an evaluation counts them; the others were refused
+TAKEN_UP = frozenset({Status.PURSUING, Status.WON})  # as an evaluation counts them
+REFUSED = frozenset({Status.NOT_A_FIT, Status.LOST})  # a snoozed one is neither
+REASONS = ("Too expensive", "Already has it", "Competitor", "Bad timing", "No need", "Other")  # why it was refused

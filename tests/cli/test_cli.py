@@ -159,7 +159,9 @@ def test_demo_shows_recommendations_with_reasons(tmp_path: Path) -> None:
     assert done.stdout.count("because:") == 3
     for kind in ("Clients with similar purchase history", "Clients who own", "clients most similar to"):
         assert kind in done.stdout
-    assert ocular.load(tmp_path / "model").interactions_.n_users == 800
+    assert ocular.load(tmp_path / "models" / "latest").interactions_.n_users == 480
+    assert (tmp_path / "client.html").exists()
+    assert run("demo", "-o", tmp_path).returncode == 0  # a second time in the same folder
     # the README shows the first of them; digits may differ from one processor to another
     shown = re.search(
         r"```\n(.* is recommended to .*) with confidence (.*) because:", README.read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from ocular.data.readers import read
 from ocular.data.splits import random_split
 from ocular.evaluation import protocol
 from ocular.evaluation.metrics import rank
+from ocular.evaluation.quality import read_quality
 
 COLUMNS = ("--client", "client", "--product", "product")
 ALL = "ocular,r-ocular,wals,bpr,user-knn,item-knn,ease,slim,rp3beta,popularity"
@@ -137,6 +138,31 @@ def test_a_model_that_cannot_run_is_found_before_the_first_fit(source: Path, mon
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: expected at most 20 items for EASE, got 30")
     assert done.stderr.count("\n") == 1  # no line of progress before it
+
+
+def test_the_result_is_kept_beside_the_models(source: Path, tmp_path: Path) -> None:
+    options = ("--coclusters", 6, "--regularization", 1, "--models", "ocular,popularity", "--at", 5, "--save", tmp_path)
+    found = {row["model"]: row for row in rows(source, *options)}
+    data = read(source, client="client", product="product", time="date")
+    (record,) = read_quality(tmp_path).values()
+    assert (record.at, record.tuned_on, record.held_out, record.date) == (5, "none", 0.25, None)
+    assert record.data == data.fingerprint()
+    assert {method.model: method.recall for method in record.methods} == {
+        name: row["recall@5"] for name, row in found.items()
+    }
+    assert record.methods[0].recall >= record.methods[1].recall
+    rows(source, "--models", "popularity", "--at", 5, "--time", "date", "--backtest", "2024-07-01", "--save", tmp_path)
+    both = read_quality(tmp_path)
+    assert both["random"] == record
+    assert (both["by_date"].date, both["by_date"].held_out) == ("2024-07-01", None)
+
+
+def test_a_result_that_cannot_be_kept_is_refused_before_the_first_fit(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("evaluate", source, *COLUMNS, "--models", "popularity", "--save", tmp_path / "file" / "models")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_too_little_for_a_calibration(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from ocular import Interactions, OCuLaR
 from ocular.explain.coclusters import CoCluster
+from ocular.explain.labels import Describer
 
 ITEMS = ["till", "scanner", "drill", "vise", "paper"]
 
@@ -49,12 +51,12 @@ def test_a_label_begins_with_the_dominant_industry_and_family() -> None:
     industry = column(["retail"] * 6 + ["other"] * 3 + ["building"] * 7)
     family = column(["checkout", "checkout", "tools", "tools", "tools"])
     shops, builders = two_groups({"industry": industry}, {"family": family})
-    assert shops.label.startswith("retail · checkout · ")
-    assert builders.label.startswith("building · tools · ")
+    assert shops.label == "retail: checkout"
+    assert builders.label == "building: tools"
     (trait, product_trait) = shops.traits
     assert (trait.side, trait.attribute, trait.value) == ("client", "industry", "retail")
     assert (trait.share, trait.overall) == (6 / 8, 6 / 16)
-    assert str(trait) == "industry retail: 75% of its clients, 38% of all"
+    assert str(trait) == "retail clients: 75% (38% overall)"
     assert (product_trait.side, product_trait.value, product_trait.share) == ("product", "checkout", 2 / 3)
 
 
@@ -91,14 +93,14 @@ def test_the_most_telling_attribute_leads() -> None:
     industry = column(["retail"] * 8 + ["building"] * 8)
     shops, _ = two_groups({"country": country, "industry": industry})
     assert [trait.attribute for trait in shops.traits] == ["industry", "country"]
-    assert shops.label.startswith("retail · ")
+    assert shops.label.startswith("retail: ")
 
 
 def test_long_and_broken_names_stay_on_one_short_line() -> None:
     shops, _ = two_groups(
         {"industry": column(["re\ntail"] * 8 + ["building"] * 8)}, labels=["till\n" + "x" * 90, *ITEMS[1:]]
     )
-    assert shops.label.startswith("re tail · ")
+    assert shops.label.startswith("re tail: ")
     assert "\n" not in shops.label
     assert "till " + "x" * 34 + "…" in shops.label
 
@@ -107,3 +109,58 @@ def test_numbered_products_are_items() -> None:
     R = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1]])
     (found,) = OCuLaR(1, 0.1, tol=0.0, max_iter=50, random_state=0).fit(R).coclusters(0.3)
     assert set(found.label.split(", ")) == {"Item 0", "Item 1"}
+
+
+def test_several_industries_are_named_where_they_are_half_of_the_members() -> None:
+    industry = column(["aerospace"] * 3 + ["farming"] * 2 + ["a", "b", "c"] + ["building"] * 4 + ["a", "b", "c", "d"])
+    shops, builders = two_groups({"industry": industry})
+    assert [(trait.value, trait.share) for trait in shops.traits] == [("aerospace", 3 / 8), ("farming", 2 / 8)]
+    assert shops.label.startswith("aerospace & farming: ")
+    assert builders.label.startswith("building: ")  # half of the builders, the others have one each
+
+
+def test_industries_that_are_less_than_half_of_the_members_together_are_not_named() -> None:
+    industry = column(["aerospace"] * 3 + [*"abcde"] + ["building"] * 8)
+    shops, _ = two_groups({"industry": industry})
+    assert shops.traits == ()
+
+
+def test_a_family_that_is_as_frequent_everywhere_is_not_named() -> None:
+    shops, _ = two_groups(item_attributes={"family": column(["hardware", "a", "hardware", "b", "hardware"])})
+    assert shops.traits == ()
+    assert set(shops.label.split(", ")) == {"till", "scanner"}
+
+
+def describer(families: list[str]) -> tuple[Describer, list[tuple[int, Any, Any]]]:
+    """Two groups of four clients, who buy the first and the last three of six products."""
+    R = np.zeros((8, 6), dtype=np.int64)
+    R[:4, :3] = R[4:, 3:] = 1
+    users, items = np.nonzero(R)
+    labels = ["till", "scanner", "printer", "drill", "vise", "saw"]
+    data = Interactions.from_pairs(users, items, item_labels=labels, item_attributes={"family": column(families)})
+    members = [(0, np.arange(4), np.arange(3)), (1, np.arange(4, 8), np.arange(3, 6))]
+    return Describer(data, sp.csr_array(np.array([[4] * 3 + [0] * 3, [0] * 3 + [4] * 3]))), members
+
+
+def test_two_patterns_of_one_family_are_told_apart_by_a_product() -> None:
+    """Half of the catalogue is something else, so that the family is over-represented in both."""
+    data, members = describer(["tools", "tools", "x", "tools", "tools", "y"])
+    plain = [label for label, _ in data.describe(members)]
+    assert plain == ["till, scanner", "drill, vise"]  # two in three in both, and overall
+    R = np.zeros((8, 12), dtype=np.int64)
+    R[:4, :3] = R[4:, 3:6] = 1
+    users, items = np.nonzero(R)
+    families = column(["tools"] * 6 + ["x", "y", "z", "x", "y", "z"])
+    names = ["till", "scanner", "printer", "drill", "vise", "saw", *"abcdef"]
+    wide = Interactions.from_pairs(users, items, (8, 12), item_labels=names, item_attributes={"family": families})
+    buyers = sp.csr_array(np.array([[4] * 3 + [0] * 9, [0] * 3 + [4] * 3 + [0] * 6]))
+    found = [label for label, _ in Describer(wide, buyers).describe(members)]
+    assert found == ["tools (till)", "tools (drill)"]
+    kept = [label for label, _ in Describer(wide, buyers).describe(members, {0: "tools"})]
+    assert kept == ["tools", "tools (drill)"]  # a label that a refit keeps stays as it is
+
+
+def test_labels_that_nothing_tells_apart_are_numbered() -> None:
+    data, members = describer(["x"] * 6)
+    same = [(0, *members[0][1:]), (0, *members[0][1:])]
+    assert [label for label, _ in data.describe(same)] == ["till, scanner", "till, scanner (2)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ PUBLIC = {
 }
 LEADERS, ADMINS = {Role.MANAGER, Role.ADMIN}, {Role.ADMIN}
 NARROW = {  # all others are for everybody who has signed in
+    "/pattern/name": LEADERS,
     "/team": LEADERS,
     "/team/assignments": LEADERS,
     "/team/assignments/preview": LEADERS,
@@ -144,8 +146,13 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     number = next(iter(site.services.served.patterns))
     needs: dict[str, dict[str, Any]] = {
         "GET /client": {"params": {"name": client}},
+        "GET /client/brief": {"params": {"name": client}},
         "GET /recommendation": {"params": pair},
         "GET /pattern": {"params": {"number": number}},
+        "GET /product": {"params": {"name": pair["product"]}},
+        "GET /product/clients.csv": {"params": {"name": pair["product"]}},
+        "POST /product/calls": {"data": {"product": pair["product"], "chosen": json.dumps([client, ""])}},
+        "POST /pattern/name": {"data": {"number": number, "name": "Shops"}},
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
         "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},
@@ -166,11 +173,17 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         f"GET {API}/due": {"params": {"client": client}},
         f"GET {API}/explanation": {"params": pair},
         f"POST {API}/feedback": {"json": pair | {"status": "pursuing"}},
+        f"POST {API}/prospects": {"json": {"purchases": [pair["product"]]}},
+        f"POST {API}/new-products": {
+            "json": {"attributes": {"family": str(site.interactions.item_attributes["family"][0])}}
+        },
     }
     given = needs.get(str(way), {})
     if csrf and "data" in given:
         given["data"] |= {"csrf": csrf}
-    return browser.request(way.method, way.path.format(number=number), **given)
+    return browser.request(
+        way.method, way.path.replace(":path", "").format(number=number, product=pair["product"]), **given
+    )
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

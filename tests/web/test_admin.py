@@ -68,10 +68,10 @@ def test_a_wrong_change_comes_back_beside_its_person(site: Site) -> None:
     page = text_of(answer)
     assert "expected a role of seller, manager, admin, got 'king'" in page
     assert 'value="Ben the First"' in page
-    assert page.count('<details class="menu" open>') == 1
+    assert page.count('<details class="manage" open>') == 1
     short = text_of(root.submit("/admin/users/password", name="ben", password="short"))
     assert "expected a password of 12 to 200 characters, got 5" in short
-    assert short.count('<details class="menu" open>') == 1
+    assert short.count('<details class="manage" open>') == 1
     assert person(site, "ben").full_name == "Ben Example"
 
 

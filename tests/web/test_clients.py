@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import pytest
-from sites import NOBODYS, Site, both_databases, label, rows_of, say, text_of
+from sites import NOBODYS, Site, both_databases, label, rows_of, text_of
 
 from ocular import Interactions, OCuLaR
+from ocular.web.client_attributes import MAX_VALUES, ClientAttributes
 from ocular.web.opportunities import DEPTH
 
 OpenSite = Callable[..., Site]
@@ -62,17 +64,17 @@ def test_a_product_is_found_by_part_of_its_name(open_site: OpenSite, accented: P
     assert rows
     assert {row[1] for row in rows} <= {"Röhre groß", "röhre klein"}
     page = root.get("/accounts", params={"product": "no such"})
-    assert "no such" in page.text.partition('role="alert"')[2]
+    assert "No product matches “<bdi>no such</bdi>”; showing all." in page.text
     assert len(listed(page)) == len(NAMES)  # all, as it says
 
 
 @pytest.mark.parametrize(
-    ("least", "as_if"), [("", 0), ("0", 0), ("37", 37), ("-5", 0), ("150", 100), ("some", 0), ("٣", 3)]
+    ("typed", "as_if"), [("", ""), ("0", ""), ("37", 37), ("-5", ""), ("150", 100), ("some", ""), ("٣", 3)]
 )
-def test_the_least_confidence_is_any_whole_number_or_nothing(site: Site, least: str, as_if: int) -> None:
-    page = site.browser("root").get("/accounts", params={"least": least})
+def test_the_minimum_chance_is_any_whole_number_or_nothing(site: Site, typed: str, as_if: int | str) -> None:
+    page = site.browser("root").get("/accounts", params={"min_chance": typed})
     assert page.status_code == 200
-    assert f'name="least" value="{as_if}"' in page.text
+    assert f'name="min_chance" value="{as_if}"' in page.text
 
 
 def test_a_page_beyond_the_end_is_the_last(site: Site) -> None:
@@ -110,6 +112,65 @@ def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> No
     assert f">{len(NOBODYS)} clients of nobody yet<" in max_.get("/team").text
     mine = listed(site.browser("ana").get("/accounts", params={"seller": "ben"}))
     assert {row[0] for row in mine} == set(site.clients("ana"))
+
+
+def test_clients_are_filtered_by_their_attributes(site: Site) -> None:
+    root, attributes = site.browser("root"), site.interactions.user_attributes
+    assert [*site.services.served.opportunities.attributes.values] == ["industry", "country", "size"]  # not the seller
+    country, size = attributes["country"][0], attributes["size"][0]
+    both = {
+        label(site.interactions, row)
+        for row in range(site.interactions.n_users)
+        if (attributes["country"][row], attributes["size"][row]) == (country, size)
+    }
+    page = root.get("/accounts", params={"having": ["", f"country:{country}", f"size:{size}"]})
+    assert {row[0] for row in listed(page)} == both
+    assert {(row[6], row[7]) for row in listed(page)} == {(country, size)}
+    assert f'value="country:{country}" selected' in text_of(page)
+    assert "having=country" in page.text.partition("<thead>")[2]  # kept when the order changes
+    everybody = listed(root.get("/accounts"))
+    assert listed(root.get("/accounts", params={"having": ["country:Atlantis", "size"]})) == everybody
+
+
+def test_leaders_see_whose_clients_they_are(site: Site) -> None:
+    owners = site.owners()
+    for row in listed(site.browser("root").get("/accounts")):
+        assert row[8] == (f"{owners[row[0]].title()} Example" if row[0] in owners else "Unassigned")
+    assert {len(row) for row in listed(site.browser("ana").get("/accounts"))} == {8}
+
+
+def test_the_minimum_chance_goes_by_the_chance_that_is_shown(site: Site) -> None:
+    chances = {row[2] for row in listed(site.browser("root").get("/accounts"))}
+    middle = sorted(float(chance.rstrip("%")) for chance in chances)[len(chances) // 2]
+    rows = listed(site.browser("root").get("/accounts", params={"min_chance": int(middle)}))
+    shown = {float(row[2].rstrip("%")) for row in rows}
+    assert middle in shown
+    assert min(shown) >= int(middle)
+
+
+@pytest.mark.parametrize(
+    ("cells", "choices"),
+    [
+        ({"industry": ["a", "b", None, "a"]}, {"industry": ["a", "b"]}),
+        ({"code": list("abcd"), "same": ["x"] * 4}, {"code": list("abcd")}),
+        ({"Account_Manager": ["a", "b", "b", "a"], "size": [1.0, float("nan"), 2.5, 1.0]}, {"size": ["1.0", "2.5"]}),
+        ({name: ["a", "b", "b", "a"] for name in "pqrs"}, {name: ["a", "b"] for name in "pqr"}),
+        ({}, {}),
+    ],
+    ids=["missing", "constant", "owner", "many", "none"],
+)
+def test_attributes_that_say_something_are_columns(
+    cells: dict[str, list[object]], choices: dict[str, list[str]]
+) -> None:
+    attributes = {name: np.array(values, dtype=object) for name, values in cells.items()}
+    data = Interactions.from_pairs([0, 1, 2, 3], [0, 0, 0, 0], user_attributes=attributes)
+    assert ClientAttributes(data).values == choices
+
+
+def test_an_attribute_of_many_values_is_no_column() -> None:
+    rows = np.arange(MAX_VALUES + 1)
+    data = Interactions.from_pairs(rows, 0 * rows, user_attributes={"name": rows.astype(str).astype(object)})
+    assert ClientAttributes(data).values == {}
 
 
 # ------------------------------------------------------------------------------------------------ what it is worth
@@ -168,12 +229,12 @@ def test_the_next_best_take_the_place_of_what_is_decided(site: Site) -> None:
     for product in best[:DEPTH]:
         browser.submit("/feedback", client=client, product=product, status="not a fit", reason="no need")
     page = text_of(browser.get("/client", params={"name": client}))
-    open_part, _, decided = page.partition("<details><summary>Decided (5)</summary>")
-    links = [re.findall(r"product=[^\"]*\"><bdi>([^<]+)</bdi>", part) for part in (open_part, decided)]
+    open_part, _, decided = page.partition('<details class="closed"><summary>Closed (5)</summary>')
+    links = [re.findall(r"&product=[^\"]*\"><bdi>([^<]+)</bdi>", part) for part in (open_part, decided)]
     assert links == [best[DEPTH:], best[:DEPTH][::-1]]
     assert decided.count("no need") == DEPTH
     browser.submit("/feedback", client=client, product=best[0], status="pursuing")
-    assert "Decided (4)" in browser.get("/client", params={"name": client}).text
+    assert "Closed (4)" in browser.get("/client", params={"name": client}).text
     standing = {
         told["product"]: told["status"]
         for told in site.program("ana").get("/api/v1/recommendations", params={"client": client, "n": 6}).json()
@@ -185,31 +246,8 @@ def test_what_was_just_decided_is_unfolded(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     fields = {"client": client, "product": site.open_product(client), "back": "client"}
     answer = browser.submit("/feedback", **fields, status="lost")
-    assert "<details open><summary>Decided (1)" in browser.get(answer.headers["location"]).text
-    assert "<details><summary>Decided (1)" in browser.get("/client", params={"name": client}).text
-
-
-@both_databases
-def test_my_calls_are_what_is_marked_and_not_ended(site: Site) -> None:
-    ana, mine = site.browser("ana"), site.clients("ana")
-    assert "Nothing is marked “pursuing”." in ana.get("/calls").text
-    first = say(site, ana, mine[0], "pursuing", reason="budget", note="call Mr Ito")
-    second = say(site, ana, mine[1], "pursuing")
-    say(site, ana, mine[2], "pursuing")
-    say(site, ana, mine[2], "won")
-    say(site, site.browser("sue"), site.clients("sue")[0], "pursuing")
-    rows = listed(ana.get("/calls"))
-    assert [(row[0], row[1], row[3]) for row in rows] == [
-        (mine[1], second, ""),
-        (mine[0], first, "budget: call Mr Ito"),
-    ]
-    value = site.worth(site.services.served.advisor.explain(mine[0], first))
-    assert (rows[1][4] == "–") == (value is None)
-    assert [row[0] for row in listed(site.browser("max").get("/calls"))] == [mine[1], mine[0]]
-    assert len(listed(site.browser("root").get("/calls"))) == 3
-    site.browser("max").assign(f'client,seller\n"{mine[0]}",ben\n')
-    assert [row[0] for row in listed(ana.get("/calls"))] == [mine[1]]
-    assert [row[0] for row in listed(site.browser("ben").get("/calls"))] == [mine[0]]
+    assert '<details class="closed" open><summary>Closed (1)' in browser.get(answer.headers["location"]).text
+    assert '<details class="closed"><summary>Closed (1)' in browser.get("/client", params={"name": client}).text
 
 
 # ------------------------------------------------------------------------------------------------ what if, ways
@@ -218,7 +256,7 @@ def test_my_calls_are_what_is_marked_and_not_ended(site: Site) -> None:
 @pytest.mark.parametrize(
     ("also", "status", "told"),
     [
-        (["no such product"], 404, "There is no such product."),
+        (["no such product"], 404, "Product not found."),
         (["PRODUCT"] * 11, 422, "Expected at most 10 products, got 11."),
     ],
     ids=["unknown", "many"],
@@ -229,7 +267,7 @@ def test_a_wrong_supposition_is_told_beside_its_field(site: Site, also: list[str
     given = [product if name == "PRODUCT" else name for name in also]
     answer = browser.get("/recommendation", params={"client": client, "product": product, "also": given})
     assert answer.status_code == status
-    form = text_of(answer).partition("What if …")[2].partition("</form>")[0]
+    form = text_of(answer).partition("What if")[2].partition("</form>")[0]
     assert told in form
     assert f'name="also" value="{given[-1]}" list' in form
     assert "<h2>Why</h2>" in answer.text

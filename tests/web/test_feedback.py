@@ -6,6 +6,7 @@ import html
 import re
 import sqlite3
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from sites import PASSWORD, Site, both_databases, rows_of, say, text_of
@@ -15,9 +16,10 @@ from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.app import create_app
 from ocular.web.database import DatabaseError
-from ocular.web.tables import Feedback, Session
+from ocular.web.tables import Feedback, Session, now
 
 OpenSite = Callable[..., Site]
+TODAY = now().date()
 
 
 def kept(site: Site) -> list[Feedback]:
@@ -29,17 +31,18 @@ def kept(site: Site) -> list[Feedback]:
 @pytest.mark.parametrize("status", list(Status))
 def test_a_status_is_kept_with_everything_around_it(site: Site, status: Status) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
-    product = say(site, browser, client, status, reason=" too dear ", note="Ruft im März an ✓")
+    later = {"due": str(TODAY + timedelta(7))} if status == "snoozed" else {}
+    product = say(site, browser, client, status, reason=" Too expensive ", note="Ruft im März an ✓", **later)
     found = site.services.served.advisor.explain(client, product)
     (row,) = kept(site)
     assert (row.client, row.product, row.status) == (client, product, status)
-    assert (row.reason, row.note, row.user.name) == ("too dear", "Ruft im März an ✓", "ana")
+    assert (row.reason, row.note, row.user.name) == ("Too expensive", "Ruft im März an ✓", "ana")
     assert row.model == site.services.served.version
     assert row.confidence == pytest.approx(found.confidence)
     assert row.pattern == found.explanation.reasons[0].cocluster
     assert [(e.name, e.subject) for e in site.audited(f"feedback: {status}")] == [("ana", f"{client} · {product}")]
     page = text_of(browser.get("/recommendation", params={"client": client, "product": product}))
-    for shown in (status, "too dear", "Ruft im März an ✓", "Ana Example"):
+    for shown in (status, "Too expensive", "Ruft im März an ✓", "Ana Example"):
         assert shown in page
 
 
@@ -79,7 +82,7 @@ def test_a_client_with_everything_decided_says_so(site: Site) -> None:
     for place in range(10):
         say(site, browser, client, "not a fit", place=place)
     (row,) = [row for row in rows_of(browser.get("/accounts", params={"search": client}).text) if row[0] == client]
-    assert row[1:] == ["all decided", "", "–", "0"]
+    assert row[1:5] == ["No open recommendations", "", "–", "0"]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +137,90 @@ def test_the_team_page_lists_what_stands(site: Site) -> None:
     assert listed == [[mine[1], "Won", "a good call"], [mine[0], "Won", ""]]
 
 
+# ------------------------------------------------------------------------------------------------ dates and amounts
+
+
+@both_databases
+def test_a_date_and_an_amount_are_kept_where_the_status_has_a_use_for_them(site: Site) -> None:
+    ana, mine, day = site.browser("ana"), site.clients("ana"), TODAY + timedelta(5)
+    for client, status in zip(mine, Status, strict=False):
+        say(site, ana, client, status, due=str(day), amount="4,708")
+    assert {row.status: (row.due, row.amount) for row in kept(site)} == {
+        "pursuing": (day, None), "snoozed": (day, None), "not a fit": (None, None), "won": (None, 4708.0),
+        "lost": (None, None),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "amount"), [("4708.50", 4708.5), ("1,234,567.8", 1234567.8), ("0", 0.0), (" ", None), (" 4708 ", 4708.0)]
+)
+def test_amounts_are_read_as_people_write_them(site: Site, typed: str, amount: float | None) -> None:
+    say(site, site.browser("ana"), site.clients("ana")[0], "won", amount=typed)
+    assert [row.amount for row in kept(site)] == [amount]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"status": "won", "amount": "a lot"}, "Expected an amount such as 4,708 or 4708.50, got 'a lot'."),
+        ({"status": "won", "amount": "4,70"}, "got '4,70'."),
+        ({"status": "won", "amount": "-5"}, "got '-5'."),
+        ({"status": "won", "amount": "nan"}, "got 'nan'."),
+        ({"status": "won", "amount": "9" * 14}, "Expected an amount"),
+        ({"status": "snoozed"}, "To snooze a recommendation, choose a day after today."),
+        ({"status": "snoozed", "due": str(TODAY)}, "To snooze a recommendation, choose a day after today."),
+        ({"status": "pursuing", "due": "2020-01-01"}, "For a follow-up, choose today or a later day, not 2020-01-01."),
+        ({"status": "pursuing", "due": "31.3.2030"}, "Expected a date such as 2025-03-31, got '31.3.2030'."),
+        ({"status": "pursuing", "due": "<b>"}, "got '<b>'."),
+    ],
+    ids=lambda given: "-".join(given.values()) if isinstance(given, dict) else None,
+)
+def test_a_wrong_date_or_amount_is_shown_again_with_one_line(site: Site, wrong: dict[str, str], line: str) -> None:
+    client = site.clients("ana")[0]
+    fields = {"client": client, "product": site.open_product(client), "note": "called", "reason": "No need"}
+    page = site.browser("ana").submit("/feedback", **fields | wrong)
+    assert page.status_code == 422
+    assert line in text_of(page).partition('role="alert"')[2].partition("</p>")[0]
+    assert site.count(Feedback) == 0
+    assert f'value="{wrong["status"]}" checked' in page.text
+    assert 'value="No need" checked' in page.text
+    for name, typed in wrong.items():
+        assert name == "status" or f'name="{name}" value="{html.escape(typed)}"' in page.text
+    assert ">called</textarea>" in page.text
+
+
+def test_programs_give_dates_and_amounts(site: Site) -> None:
+    program, mine, day = site.program("ana"), site.clients("ana"), str(TODAY + timedelta(5))
+    pairs = [{"client": client, "product": site.open_product(client)} for client in mine]
+    given: list[dict[str, object]] = [{"status": "snoozed", "due": day}, {"status": "won", "amount": 4708.5}]
+    for pair, more in zip(pairs, given, strict=False):
+        assert program.post("/api/v1/feedback", json=pair | more).status_code == 201
+    rows = site.program("max").get("/api/v1/feedback").json()
+    assert [(row["status"], row["due"], row["amount"]) for row in rows] == [
+        ("snoozed", day, None),
+        ("won", None, 4708.5),
+    ]
+    for wrong in ({"status": "snoozed"}, {"status": "won", "amount": -1}, {"status": "pursuing", "due": "soon"}):
+        answer = program.post("/api/v1/feedback", json=pairs[3] | wrong)
+        assert answer.status_code == 422
+        assert list(answer.json()) == ["error"]
+
+
+@both_databases
+def test_a_date_outlives_the_session_too(site: Site) -> None:
+    client, browser, day = site.clients("ana")[0], site.browser("ana"), str(TODAY + timedelta(5))
+    written = {"client": client, "product": site.open_product(client), "status": "snoozed", "back": "today"}
+    _ = browser.csrf
+    site.change(delete(Session))
+    page = browser.submit("/feedback", **written, due=[day, ""])  # a button, and an empty field beside it
+    page = browser.post("/sign-in", data=hidden(page.text) | {"name": "ana", "password": PASSWORD})
+    assert f'name="due" value="{day}"' in page.text
+    form = hidden(page.text.partition('action="/feedback"')[2])
+    answer = browser.post("/feedback", data=form | {"status": "snoozed", "due": day})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert [(row.status, str(row.due)) for row in kept(site)] == [("snoozed", day)]
+
+
 # ------------------------------------------------------------------------------------------------ whose it is
 
 
@@ -163,7 +250,7 @@ def test_only_the_latest_words_are_listed(site: Site, monkeypatch: pytest.Monkey
 def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
     client, browser = site.clients("ana")[0], site.browser("ana")
     note = 'Ruft "im März" an\r\n<b>✓</b>'
-    written = {"client": client, "product": site.open_product(client), "status": "lost", "reason": "too dear",
+    written = {"client": client, "product": site.open_product(client), "status": "lost", "reason": "Too expensive",
                "note": note, "back": "client"}  # fmt: skip
     _ = browser.csrf
     site.change(delete(Session))
@@ -177,13 +264,13 @@ def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
     assert hidden(again.text) == fields
     page = browser.post("/sign-in", data=fields | {"name": "ana", "password": PASSWORD})
     assert page.status_code == 200
-    assert "Not saved yet" in page.text
+    assert "Not saved: save again" in page.text
     assert site.count(Feedback) == 0
     assert 'value="lost" checked' in page.text
-    assert 'name="reason" maxlength="500" value="too dear"' in page.text
+    assert 'name="reason" value="Too expensive" checked' in page.text
     assert f">{note}</textarea>" in text_of(page)
     form = hidden(page.text.partition('action="/feedback"')[2])
-    answer = browser.post("/feedback", data=form | {"status": "lost", "reason": "too dear", "note": note})
+    answer = browser.post("/feedback", data=form | {"status": "lost", "reason": "Too expensive", "note": note})
     assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/client")
     assert [(row.status, row.note) for row in kept(site)] == [("lost", note)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from sqlalchemy import select
 
 from ocular.evaluation.feedback import read_feedback
 from ocular.web.feedback import COLUMNS
-from ocular.web.tables import Feedback
+from ocular.web.tables import Feedback, now
 
 OpenSite = Callable[..., Site]
 
@@ -74,11 +75,14 @@ def test_a_long_export_is_complete(site: Site) -> None:
 
 def test_the_export_feeds_the_next_evaluation(site: Site, tmp_path: Path) -> None:
     ana, mine = site.browser("ana"), site.clients("ana")
-    say(site, ana, mine[0], "won")
+    say(site, ana, mine[0], "won", amount="4,708")
     say(site, ana, mine[1], "lost")
+    say(site, ana, mine[2], "pursuing")
+    say(site, ana, mine[2], "snoozed", due=str(now().date() + timedelta(7)))  # neither taken up nor refused
     path = tmp_path / "feedback.csv"
     path.write_bytes(site.browser("max").get("/team/feedback.csv").content)
     assert path.read_bytes().startswith("\ufeff".encode())  # Excel knows by it that it is UTF-8
     pairs = read_feedback(path, site.interactions)
     assert [label(site.interactions, user) for user in pairs.users] == mine[:2]
     assert pairs.taken_up.tolist() == [True, False]
+    assert pairs.n_unknown == 0

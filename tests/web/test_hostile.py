@@ -63,7 +63,7 @@ def check_inert(page: httpx2.Response) -> None:
     assert "html" in page.headers["content-type"]
     assert re.findall(r"<script[^>]*>", page.text) == [f'<script src="{address("app.js")}" defer>']
     tags = re.findall(r"<[a-zA-Z/!][^>]*>", page.text)
-    assert not [tag for tag in tags if re.match(r"</?(img|i|iframe|object|svg)\b", tag)]
+    assert not [tag for tag in tags if re.match(r'</?(img|i|iframe|object)\b|<svg(?! class="[\w ]+" viewBox=)', tag)]
     assert not re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', " ".join(tags)))
 
 
@@ -82,18 +82,33 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         browser.get("/accounts", params={"product": client}),
         browser.get("/client", params={"name": client}),
         browser.get("/recommendation", params=pair | {"also": PRODUCTS[0]}),
+        browser.get("/calls"),
+        browser.get("/calls", params={"seller": client}),
+        hostile.browser("root").get("/calls"),
         browser.get("/patterns"),
+        browser.get("/catalog", params={"search": client}),
+        *(browser.get("/product", params={"name": name, "attribute": client, "seller": client}) for name in PRODUCTS),
+        browser.get("/whitespace", params={"seller": client}),
+        hostile.browser("root").get("/whitespace"),
+        browser.get("/search", params={"q": client}),
+        browser.get("/patterns", params={"search": client, "client_value": client, "product_value": client}),
         *(browser.get("/pattern", params={"number": n}) for n in hostile.services.served.patterns),
+        browser.get("/patterns/tour"),
+        *(browser.get("/patterns/tour", params={"number": n}) for n in hostile.services.served.patterns),
         hostile.browser("root").get("/team"),
         hostile.browser("root").get("/admin"),
         hostile.browser("root").get("/admin/audit"),
+        browser.get("/client/brief", params={"name": client}),
+        browser.get("/prospect", params={"has": PRODUCTS[0], "attribute.x": SCRIPT}),
+        browser.get("/prospect", params={"has": PRODUCTS[0]}),
+        browser.get("/new-product", params={"buyers": client.splitlines()[0]}),
         followed,
     ]
     for page in pages:
         assert page.status_code == 200
         check_inert(page)
     shown = " ".join(client.split())
-    for page in (pages[0], pages[3], followed):
+    for page in (pages[1], pages[4], pages[10], followed):
         assert "".join(c for c in shown if c not in "\u202e\u202c") in text_of(page).replace("\r\n", " ").translate(
             {0x202E: None, 0x202C: None}
         )

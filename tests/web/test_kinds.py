@@ -49,24 +49,27 @@ def test_a_page_has_the_label_and_the_sentence_of_each_kind(site: Site, kind: st
     data, root = site.interactions, site.browser("root")
     page = text_of(root.get("/recommendation", params={"client": client, "product": product}))
     assert f"<h3>{LABELS[kind]}" in page
-    pitch = text_of(root.get("/client", params={"name": client}))
+    card = text_of(root.get("/client", params={"name": client})).partition(f"<bdi>{product}</bdi></a>")[2]
+    pitch = card.partition('<p class="pitch">')[2].partition("</p>")[0]
     first = site.interactions.item_name(reason.owned_items[0])
     if kind == "pattern":
-        assert f"{len(reason.similar_users)} of the {reason.group} clients with a similar history also bought" in page
-        assert f"{len(reason.similar_users)} of {reason.group} similar clients bought this." in pitch
+        said = f"{len(reason.similar_users)} of {reason.group} similar clients bought this."
+        assert f"<p>{pitch}</p>" in page
+        assert pitch.startswith(f"Owns {first}")
     elif kind == "links":
         bought, owners = reason.counts[0]
         assert f"<p>Clients who own {first}" in page
         assert f"often buy {product}: {bought} of {owners}" in page
-        assert f"<p>Clients who own {first}" in pitch
+        said = f"{bought} of {owners} clients with {first} bought this"
     else:
         n_owners = reason.n_peers - len(reason.other_users)
         verb = "owns" if n_owners == 1 else "own"
         start = f"<p>{n_owners} of the {reason.n_peers} clients most similar to {client} {verb} {product}: "
         assert start + f"{data.user_name(reason.similar_users[0])} ({reason.in_common[0]} product" in page
-        assert start in pitch
+        said = f"{n_owners} of the {reason.n_peers} most similar clients {verb} this."
+    assert said in pitch
     if kind != "pattern":
-        assert "clients with a similar history also bought" not in page.partition("</h3>")[2].partition("<table")[0]
+        assert "similar clients bought this" not in page.partition("</h3>")[2].partition("<table")[0]
 
 
 def test_the_matrix_of_links_has_the_products_it_names(site: Site) -> None:

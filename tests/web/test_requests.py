@@ -213,7 +213,7 @@ def failing(site: Site, monkeypatch: pytest.MonkeyPatch) -> Browser:
         raise RuntimeError("a fault of ours, with a secret")
 
     browser = site.browser("ana")
-    monkeypatch.setattr("ocular.web.routes.patterns.view_pattern", broken)
+    monkeypatch.setattr("ocular.web.routes.patterns.view_card", broken)
     monkeypatch.setattr("ocular.web.routes.api.view_pattern", broken)
     return browser
 

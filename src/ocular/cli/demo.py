@@ -1,16 +1,17 @@
-"""ocular demo: from purchases to recommendations with reasons on the embedded sample, in a few seconds."""
+"""ocular demo: from purchases to recommendations with reasons on a made-up sample, and the application on top of it."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from importlib.resources import as_file, files
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ocular.cli.fit import fit_and_report, save_and_calibrate
+from ocular.cli.fit import calibration_line, fit_and_report
 from ocular.cli.present import Row, deliver, render
 from ocular.cli.recommend import recommendation_row, short_row
 from ocular.cli.serve import need_web
@@ -18,13 +19,20 @@ from ocular.cli.serve import need_web
 if TYPE_CHECKING:
     from ocular.advisor import Advisor
     from ocular.model import OCuLaR
+    from ocular.synthetic.showcase import Showcase
 
-COCLUSTERS, REGULARIZATION = 12, 30.0
-LINKS, PEERS, LINK_REGULARIZATION = 1.0, 1.0, 100.0  # fixed: the README shows what comes out
-BESTSELLER_SHARE = 0.2  # of the clients: a product that more of them own makes no good example
+# fixed: the README shows what comes out
+PARAMETERS: dict[str, Any] = {
+    "n_coclusters": 9, "regularization": 3.0, "links": 1.0, "peers": 0.5, "link_regularization": 100.0,
+    "peer_regularization": 300.0, "random_state": 0,
+}  # fmt: skip
+HELD_OUT = 0.14  # of the purchases, for the back-test
+FITS = {"first": 182, "second": 35, "latest": 0}  # models, each fitted to the purchases up to so many days ago
+NIGHT = 6  # hours that the fits of a day are old in the morning
+EXAMPLES = 3  # clients whose recommendations are printed
 
 
-@click.command(short_help="Fit the embedded sample and show recommendations with their reasons.")
+@click.command(short_help="Fit a made-up sample and show recommendations with their reasons.")
 @click.option(
     "-o", "--output", default="demo", show_default=True, type=click.Path(path_type=Path), help="Folder for the results."
 )
@@ -32,7 +40,7 @@ BESTSELLER_SHARE = 0.2  # of the clients: a product that more of them own makes 
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port of the application.")
 def demo(output: Path, serves: bool, port: int) -> None:
     """
-    Fit the embedded sample (800 made-up companies, 120 products) and show recommendations with reasons.
+    Fit a made-up sample (480 companies, 104 products, two years) and show recommendations with reasons.
 
     \b
     ocular demo -o demo
@@ -41,58 +49,81 @@ def demo(output: Path, serves: bool, port: int) -> None:
     if serves:
         need_web()
     from ocular.advisor import Advisor
-    from ocular.data.readers import read
-    from ocular.model import OCuLaR
+    from ocular.synthetic.showcase import showcase
 
-    # written by: ocular synth --clients 800 --products 120 --seed 1
-    with as_file(files("ocular") / "data" / "sample.parquet") as sample:
-        interactions = read(
-            sample, client="client", product="product", price="price", quantity="quantity", time="date",
-            client_attributes=["industry", "country", "size", "seller"], product_attributes=["family", "list_price"],
-            currency="€",
-        )  # fmt: skip
+    sample = showcase()
+    interactions = sample.interactions
     shape = f"{interactions.n_users:,} clients × {interactions.n_items:,} products, {interactions.nnz:,} pairs bought"
-    click.echo(f"Sample: {shape}")
+    click.echo(f"Sample: {shape}, up to today")
     click.echo("Fitting. The first fit on a machine compiles its kernels, which takes some seconds.")
-    weights: dict[str, Any] = {"links": LINKS, "peers": PEERS, "link_regularization": LINK_REGULARIZATION}
-    model = OCuLaR(COCLUSTERS, REGULARIZATION, **weights, random_state=0)
-    fit_and_report(lambda: model.fit(interactions))
-    save_and_calibrate(model, output / "model")
+    model = fit_models(sample, output / "models")
 
-    # clear examples: no bestsellers, and clients with several purchases
-    bestsellers = (interactions.by_item.degrees > BESTSELLER_SHARE * interactions.n_users).nonzero()[0]
-    products, confidences = model.recommend(range(interactions.n_users), N=1, filter_items=bestsellers)
-    users = (-confidences[:, 0] * (interactions.by_user.degrees >= 8)).argsort(kind="stable")[:3].tolist()
     advisor = Advisor(model)
-    for user in users:
-        click.echo(f"\n── {interactions.user_name(user)} " + "─" * 40)
-        click.echo(render(_rows(advisor, interactions.user_labels[user]), "table"))
-        click.echo(f"\n{model.explain(user, int(products[user, 0])).text()}")
-    name = interactions.user_labels[users[0]]
-    _write_reports(advisor, name, output)
-    click.echo(f"\nThe model is in {output / 'model'}. Go on with:")
+    for client in example_clients(model, sample):
+        click.echo(f"\n── {client} " + "─" * 40)
+        click.echo(render(_rows(advisor, client), "table"))
+        click.echo(f"\n{advisor.recommend(client, 1)[0].text()}")
+    _write_reports(advisor, sample.hero[0], output)
+    latest = output / "models" / "latest"
+    click.echo(f"\nThe model is in {latest}. Go on with:")
     program = "ocular" if shutil.which("ocular") else sys.argv[0]
-    click.echo(f'  {program} explain {output / "model"} --client "{name}" -n 3')
-    click.echo(f"  {program} coclusters {output / 'model'}")
+    click.echo(f'  {program} explain {latest} --client "{sample.hero[0]}" -n 3')
+    click.echo(f'  {program} due {latest} --client "{sample.hero[0]}"')
+    click.echo(f"  {program} diff {output / 'models' / 'second'} {latest}")
     if serves:
-        _serve(model, output, port)
+        _serve(output, port)
 
 
-def _serve(model: OCuLaR, folder: Path, port: int) -> None:
-    """Serve with three users, whose passwords are new for every run and shown once."""
+def fit_models(sample: Showcase, folder: Path) -> OCuLaR:
+    """Fit and save the first model and two refits, each with the day it stands for; return the latest."""
+    from ocular.artifact import redate
+    from ocular.model import OCuLaR
+    from ocular.synthetic.showcase import earlier
+
+    model = None
+    for name, days in FITS.items():
+        interactions = earlier(sample.interactions, days) if days else sample.interactions
+        model = fit_and_report(partial(OCuLaR(**PARAMETERS).fit, interactions, start=model))
+        model.calibrate(share=HELD_OUT)
+        model.save(folder / name)
+        redate(folder / name, datetime.now(UTC) - timedelta(days=days, hours=NIGHT))
+    assert model is not None  # noqa: S101  there are three
+    click.echo(calibration_line(model))
+    return model
+
+
+def example_clients(model: OCuLaR, sample: Showcase) -> list[str]:
+    """Return the client that opens the demo, then the surest recommendation of other industries."""
+    interactions = model.interactions_
+    industries = interactions.user_attributes["industry"]
+    _, confidences = model.recommend(range(interactions.n_users), N=1)
+    chosen = [interactions.user_rows[sample.hero[0]]]
+    for user in (-confidences[:, 0]).argsort(kind="stable").tolist():
+        if len(chosen) < EXAMPLES and industries[user] not in {industries[other] for other in chosen}:
+            chosen.append(user)
+    return [str(interactions.user_labels[user]) for user in chosen]
+
+
+def _serve(folder: Path, port: int) -> None:
+    """Serve with people of all roles, whose passwords are new for every run and shown once."""
     from ocular.web import demo as scene
     from ocular.web.server import run
     from ocular.web.settings import Names, Settings
 
-    database = f"sqlite:///{folder / 'ocular.db'}"
-    people = scene.prepare(database, model.interactions_)
+    database = f"sqlite:///{folder / 'demo.db'}"
+    people = scene.prepare(database, folder / "models")
     click.echo("\nSign in as one of these (the passwords are for this run):")
-    click.echo(render([{"name": name, "password": password, "sees": sees} for name, password, sees in people], "table"))
+    click.echo(render([person._asdict() for person in people], "table"))
     click.echo(
         "Here everybody reads the names of all clients; `ocular serve` shows those of one's own team, see --names."
     )
-    settings = Settings(folder / "model", database, names=Names.EVERYBODY, secure=False)
-    run(settings, "127.0.0.1", port, click.echo)
+    settings = Settings(folder / "models", database, names=Names.EVERYBODY, secure=False)
+
+    def invite(site: str) -> None:
+        who, link = scene.open_link(database, site)
+        click.echo(f"\nOpen {link}\nto be signed in as {who}; the link works once, on this machine, within an hour.\n")
+
+    run(settings, "127.0.0.1", port, click.echo, ready=invite)
 
 
 def _rows(advisor: Advisor, client: str) -> list[Row]:

@@ -67,9 +67,22 @@ EXPECTED_VALUES = {  # option -> what a message asks for
     help="CSV that the application exports: adds feedback_auc.",
 )
 @click.option("--reliability", type=click.Path(path_type=Path), help="Reliability diagram to write: PNG, SVG or PDF.")
+@click.option(
+    "--save",
+    "save_folder",
+    metavar="MODELS",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the models: keeps the result in quality.json, for the application's page How well it works.",
+)
 @format_option("table", "json", "csv")  # fmt: skip
 def evaluate(
-    source: tuple[str, ...], models: str, feedback: Path | None, reliability: Path | None, form: str, **options: Any
+    source: tuple[str, ...],
+    models: str,
+    feedback: Path | None,
+    reliability: Path | None,
+    save_folder: Path | None,
+    form: str,
+    **options: Any,
 ) -> None:
     """
     Hold out purchases of SOURCE, fit on the others, and measure what is recommended; the best model comes first.
@@ -80,6 +93,7 @@ def evaluate(
     ocular evaluate purchases.csv --client company --product sku --coclusters 20,50 --regularization 3,10,30
     ocular evaluate purchases.csv --client company --product sku --models ocular,wals,ease --tune validation
     ocular evaluate purchases.csv --client company --product sku --time day --backtest 2024-07-01
+    ocular evaluate purchases.csv --client company --product sku --models ocular,popularity --save models
 
     --tune chooses the parameters of every model from a grid; where values are given for OCuLaR, from those. Validation
     data are a random part of the training data; with --backtest they are its last purchases.
@@ -96,10 +110,13 @@ def evaluate(
     """
     from ocular.evaluation.feedback import read_feedback
     from ocular.evaluation.protocol import backtest, compare
+    from ocular.evaluation.quality import QUALITY_FILE, record_of, save_quality
     from ocular.storage import check_writable
 
     methods = _methods(models, options)
     date = _backtest_date(options)
+    if save_folder is not None:
+        check_writable(save_folder / QUALITY_FILE)
     if reliability is not None:
         from ocular.plots import check_picture_name
 
@@ -130,6 +147,11 @@ def evaluate(
                 row.update(_calibration(interactions, method, row, options, reliability, several=len(methods) > 1))
     except KeyboardInterrupt:
         raise Interrupted("no table; the lines above have what was measured, the same command begins again") from None
+    if save_folder is not None:
+        held_out = None if by_date else options["test_share"]
+        record = record_of(rows, options["metric"], options["cutoff"], options["tune"], held_out, options["backtest"])
+        save_quality(save_folder, interactions.fingerprint(), record)
+        click.echo(f"written to {save_folder / QUALITY_FILE}", err=True)
     if form == "table":
         click.echo(f"{render([_shown(row) for row in rows], 'table')}\n\n{_note(rows, options)}")
     else:

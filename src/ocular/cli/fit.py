@@ -300,12 +300,19 @@ def calibrate_and_report(model: OCuLaR) -> None:
     from ocular.evaluation.calibration import calibrate
 
     try:
-        calibration = calibrate(model)
+        calibrate(model)
     except DataError as error:
         click.echo(f"note: no hit rates ({phrase(error)})", err=True)
         return
+    click.echo(calibration_line(model))
+
+
+def calibration_line(model: OCuLaR) -> str:
+    """Return how often recommendations were bought in the back-test of a model that has one."""
+    calibration = model.calibration_
+    assert calibration is not None  # noqa: S101  asked before
     after = "" if calibration.error_after is None else f"; {calibration.error_after:.3f} after calibration"
-    click.echo(
+    return (
         f"Back-test on a held-out {calibration.share:.0%}: {calibration.hits.sum():,} of "
         f"{calibration.counts.sum():,} recommendations were bought "
         f"(calibration error {calibration.error_before:.3f}{after})"

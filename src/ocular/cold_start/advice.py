@@ -41,7 +41,7 @@ class NewRecommendation:
     @property
     def reason(self) -> str | None:
         """The strongest reason in one line, without other clients' names; None where there is no reason."""
-        return self.reasons[0].sentence_without_names if self.reasons else None
+        return self.explanation.shown_reasons[0].sentence_without_names if self.reasons else None
 
     def text(self, *, show_clients: bool = True) -> str:
         """Return the rationale in words; `show_clients=False` names no other client."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,10 +14,11 @@ from ocular.cold_start.rows import NewRows
 from ocular.cold_start.start import ColdStart
 from ocular.data.attributes import Features
 from ocular.explain.names import MAX_EXAMPLES, client_name, join_names, joined, percent, product_name, quoted
-from ocular.explain.reasons import KINDS, LINKS, MIN_SHARE, PATTERN, PEERS, TASTE
+from ocular.explain.reasons import APPEAL, KINDS, LINKS, MIN_SHARE, PATTERN, PEERS, TASTE
 from ocular.explain.wording import appeal_sentence, taste_sentence
 
 MAX_REASONS = 3
+N_CLOSEST, MIN_SHARING = 20, 5  # clients most like a new one, or those with all its attributes where there are enough
 LabelOf = Callable[[int], str]  # of a co-cluster
 
 
@@ -29,6 +31,8 @@ class NewReason:
     sentence: str
     sentence_without_names: str  # that names no client
     pattern: int | None = None  # the co-cluster that adds most, of patterns
+    group: tuple[int, ...] = ()  # clients whose purchases the sentence counts, of peers and appeal of a new client
+    is_telling: bool = True  # of that group more bought the product than of all clients
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,14 @@ class NewExplanation:
 
     @property
     def shown_reasons(self) -> list[NewReason]:
-        """The first reasons that carry a good part of the score; the first always."""
-        least = MIN_SHARE * sum(reason.contribution for reason in self.reasons)
-        return [r for n, r in enumerate(self.reasons[:MAX_REASONS]) if n == 0 or r.contribution >= least]
+        """The first reasons that carry a good part of the score and count different clients; one at least."""
+        min_contribution, shown = MIN_SHARE * sum(reason.contribution for reason in self.reasons), list[NewReason]()
+        for reason in sorted(self.reasons, key=lambda reason: not reason.is_telling):
+            enough = reason.is_telling and reason.contribution >= min_contribution
+            repeated = bool(reason.group) and any(reason.group == other.group for other in shown)
+            if not shown or (enough and not repeated):
+                shown.append(reason)
+        return shown[:MAX_REASONS]
 
     def text(self, *, show_clients: bool = True) -> str:
         """Return the rationale in words; `show_clients=False` names no other client."""
@@ -70,8 +79,10 @@ class NewReasons:
         self._ends = np.cumsum([0, *self._evidence.sizes])
         weights = new.neighbours.data
         self._neighbours = new.neighbours.indices[np.argsort(-weights, kind="stable")].tolist()
-        features = cold.item_features if self._is_product else cold.user_features
-        self._adjective = _adjective(features, new.values.indices)
+        self._features = cold.item_features if self._is_product else cold.user_features
+        self._words = _words(self._features, new.values.indices)
+        article = "an" if self._words[:1].lower() in [*"aeiou"] else "a"
+        self._adjective = f"{article} {self._words} {self._features.side}" if self._words else ""
 
     def neighbour_names(self, n: int = 5) -> list[str]:
         """Return the names of the known rows that are most alike by their attributes."""
@@ -105,7 +116,49 @@ class NewReasons:
             return self._of_client(kind, other, new_name, columns, names_clients)
 
         pattern = columns[0] if kind == PATTERN else None
-        return NewReason(kind, float(parts.sum()), say(True), say(False), pattern)
+        group, is_telling = (), True
+        if not self._is_product and kind in (PEERS, APPEAL):
+            bought = self._bought(other)
+            clients = self._closest(bought) if kind == PEERS else self._features.holders[columns[0]]
+            group, is_telling = tuple(clients.tolist()), bool(bought[clients].mean() > bought.mean())
+        return NewReason(kind, float(parts.sum()), say(True), say(False), pattern, group, is_telling)
+
+    def _bought(self, item: int) -> NDArray[np.bool_]:
+        """Return (n_users,) who bought a product."""
+        bought = np.zeros(self._data.n_users, dtype=bool)
+        bought[self._data.by_item[item]] = True
+        return bought
+
+    def _closest(self, bought: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """
+        Return the clients most like a new one, ascending: those with all its attributes, where they are few.
+
+        Of the others N_CLOSEST, or twice as many until one of them bought the product.
+        """
+        size = len(self._sharing) if MIN_SHARING <= len(self._sharing) <= N_CLOSEST else N_CLOSEST
+        while size < len(self._by_closeness) and not bought[self._by_closeness[:size]].any():
+            size = max(N_CLOSEST, 2 * size)
+        return np.sort(self._by_closeness[:size])
+
+    @cached_property
+    def _sharing(self) -> set[int]:
+        """The clients with purchases that have all attributes of the new one; none where it has no attributes."""
+        singles = _singles(self._features, self._new.values.indices)
+        buying = set(np.flatnonzero(self._data.by_user.degrees).tolist())
+        return buying.intersection(*(self._features.holders[value].tolist() for value in singles)) if singles else set()
+
+    @cached_property
+    def _by_closeness(self) -> NDArray[np.int64]:
+        """All clients that count for a new one: by their attributes, then by their part in the score."""
+        n_users = self._data.n_users
+        alike, weights, sharing = self._new.neighbours.toarray()[0], np.zeros(n_users), np.zeros(n_users)
+        sharing[[*self._sharing]] = 1
+        at = KINDS.index(PEERS)
+        part = self._row[:, self._ends[at] : self._ends[at + 1]]
+        weights[part.indices] = part.data
+        counts = sharing + alike + weights > 0
+        closest: NDArray[np.int64] = np.lexsort((-weights, -alike, -sharing))[: int(counts.sum())]
+        return closest
 
     def _of_product(self, kind: str, user: int, columns: list[int], names_clients: bool) -> str:
         """Return the sentence on a new product for a known client."""
@@ -130,9 +183,7 @@ class NewReasons:
 
     def _of_client(self, kind: str, item: int, new_name: str, columns: list[int], names_clients: bool) -> str:
         """Return the sentence on a known product for a new client."""
-        data, product = self._data, quoted(self._other_name(item))
-        bought = np.zeros(data.n_users, dtype=bool)
-        bought[data.by_item[item]] = True
+        data, product, bought = self._data, quoted(self._other_name(item)), self._bought(item)
         overall = percent(float(bought.mean()))
         if kind == PATTERN:
             label, described = self._label_of(columns[0]), f"As {self._adjective}, it" if self._adjective else "It"
@@ -144,17 +195,18 @@ class NewReasons:
             share = f"{both:,} of {len(owners):,} with {quoted(self._item_name(columns[0]))}"
             return f"Clients who own {owned} often buy {product}: {share} ({overall} of all clients)."
         if kind == PEERS:
-            alike = f" ({self._adjective})" if self._adjective else ""
+            group = self._closest(bought)
+            buyers = group[bought[group]]
+            kind_of = f"{self._words} clients" if {*group.tolist()} == self._sharing else "clients most like it"
+            rates = f"{percent(len(buyers) / len(group))}; {overall} of all clients"
+            share = f"{len(buyers):,} of the {len(group):,} {kind_of} bought {product} ({rates})"
             if not names_clients:
-                return f"{len(columns):,} clients like it{alike} bought {product}."
-            peers = join_names([data.user_name(v) for v in columns], "Client", quoted)
-            return f"Clients like it{alike} bought {product}: {peers}."
+                return f"{share}."
+            return f"{share}: {join_names([data.user_name(v) for v in buyers.tolist()], 'Client', quoted)}."
         if kind == TASTE:
             return self._taste(new_name, columns[0], self._new.positives.indices)
-        features = self._cold.user_features
-        holders = features.holders[columns[0]]
-        rate = float(bought[holders].mean()) if len(holders) else 0.0
-        return appeal_sentence(product, features.adjective(columns[0]), rate, float(bought.mean()))
+        rate = float(bought[self._features.holders[columns[0]]].mean())
+        return appeal_sentence(product, self._features.adjective(columns[0]), rate, float(bought.mean()))
 
     def _taste(self, client: str, value: int, owned: NDArray[np.int32]) -> str:
         features = self._cold.item_features
@@ -171,9 +223,11 @@ class NewReasons:
         return str(product_name(self._data.item_name(item)))
 
 
-def _adjective(features: Features, values: NDArray[np.int32]) -> str:
-    """Return the single values of a new row: "Printing, price 10 to 20"."""
-    single = [value for value in values.tolist() if len(features.values[value]) == 1]
-    noun = features.side
-    words = ", ".join(features.adjective(value) for value in single[:MAX_EXAMPLES])
-    return f"{'an' if words[0].lower() in 'aeiou' else 'a'} {words} {noun}" if words else ""
+def _singles(features: Features, values: NDArray[np.int32]) -> list[int]:
+    """Return the features that are one value, not two that come together."""
+    return [value for value in values.tolist() if len(features.values[value]) == 1]
+
+
+def _words(features: Features, values: NDArray[np.int32]) -> str:
+    """Return the first single values of a new row as they stand before a noun: "Printing, price 10 to 20"."""
+    return ", ".join(features.adjective(value) for value in _singles(features, values)[:MAX_EXAMPLES])

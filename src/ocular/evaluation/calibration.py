@@ -71,12 +71,13 @@ def calibrate(
     calibration = fit_calibration(outcomes.confidences, outcomes.hits)
     before = measure_reliability(outcomes.confidences, outcomes.hits).error
     try:
-        after = cross_check(outcomes, random_state)[1].error
+        checked = cross_check(outcomes, random_state)[1]
     except DataError:
-        after = None  # too few to measure one half of the clients by the other
+        checked = None  # too few to measure one half of the clients by the other
     model.calibration_ = replace(
-        calibration, share=share, per_client=per_client, error_before=before, error_after=after
-    )
+        calibration, share=share, per_client=per_client, error_before=before,
+        error_after=None if checked is None else checked.error, checked=checked,
+    )  # fmt: skip
     return model.calibration_
 
 

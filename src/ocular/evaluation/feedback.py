@@ -2,7 +2,8 @@
 Feedback as a test: does a model rank what sellers took up above what they refused?
 
 The file is the feedback that the application exports, with the columns client, product and status, oldest first; the
-latest status of a pair counts. Models are fitted without these pairs, since what was won is in the purchases by now.
+latest status of a pair counts. What is snoozed was neither taken up nor refused and is left out. Models are fitted
+without the other pairs, since what was won is in the purchases by now.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from ocular.data.interactions import Interactions
 from ocular.errors import DataError
-from ocular.feedback import TAKEN_UP, Status
+from ocular.feedback import REFUSED, TAKEN_UP, Status
 from ocular.storage import escape_formula
 
 COLUMNS = ("client", "product", "status")
@@ -46,6 +47,7 @@ def read_feedback(path: Path, interactions: Interactions) -> FeedbackPairs:
     unknown_statuses = sorted({str(status) for status in latest.values()} - set(Status))
     if unknown_statuses:
         raise DataError(f"expected a status of {', '.join(Status)} in {path}, got {unknown_statuses[0]!r}")
+    latest = {pair: status for pair, status in latest.items() if status in TAKEN_UP | REFUSED}
     # the export marks names that a spreadsheet would take for formulas
     users = {escape_formula(name): row for name, row in interactions.user_rows.items()}
     items = {escape_formula(name): row for name, row in interactions.item_rows.items()}

@@ -64,6 +64,7 @@ class Calibration:
     per_client: int = 0  # recommendations made to each client
     error_before: float | None = None  # expected calibration error of the probability itself
     error_after: float | None = None  # of the hit rates, on clients they were not taken from
+    checked: Reliability | None = None  # hit rates against outcomes, on clients they were not taken from
 
     def __repr__(self) -> str:
         error = "" if self.error_after is None else f"; calibration error {self.error_after:.3f}"
@@ -95,7 +96,8 @@ class Calibration:
         """Return plain values for the manifest of a model; the steps are few."""
         steps = {name: getattr(self, name).tolist() for name in ("starts", "means", "counts", "hits")}
         numbers = ("share", "per_client", "error_before", "error_after")
-        return steps | {name: getattr(self, name) for name in numbers}
+        checked = {} if self.checked is None else {"checked": [values.tolist() for values in self.checked]}
+        return steps | {name: getattr(self, name) for name in numbers} | checked
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Calibration:
@@ -108,8 +110,20 @@ class Calibration:
             raise ValueError("the steps of the calibration do not fit together")
         if (counts <= 0).any() or (hits < 0).any() or (hits > counts).any() or (np.diff(hits / counts) < 0).any():
             raise ValueError("the hit rates of the calibration are no rising shares")
-        errors = (None if given[name] is None else float(given[name]) for name in ("error_before", "error_after"))
-        return cls(starts, means, counts, hits, float(given["share"]), int(given["per_client"]), *errors)
+        before, after = (
+            None if given[name] is None else float(given[name]) for name in ("error_before", "error_after")
+        )
+        checked = _checked(given["checked"]) if "checked" in given else None
+        return cls(starts, means, counts, hits, float(given["share"]), int(given["per_client"]), before, after, checked)
+
+
+def _checked(bins: Any) -> Reliability:
+    chances, rates, counts = bins
+    found = Reliability(np.array(chances, np.float64), np.array(rates, np.float64), np.array(counts, np.int64))
+    same_length = len({values.shape for values in found}) == 1 and found.counts.ndim == 1
+    if not same_length or any(not ((values >= 0) & (values <= 1)).all() for values in found[:2]):
+        raise ValueError("the outcomes beside the calibration do not fit together")
+    return found
 
 
 def expected_rates(calibration: Calibration | None, confidences: Floats) -> Floats:

@@ -12,7 +12,7 @@ typical pair amounts to. benchmarks/recovery.py has planted co-clusters come bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -223,6 +223,7 @@ def list_coclusters(
     user_base: Floats,
     item_base: Floats,
     interactions: Interactions,
+    kept_labels: Mapping[int, str] | None = None,
 ) -> CoClusters:
     """Return those with at least a user and an item, by column of the factors; bases add to every affinity."""
     users, items = _ones(members.users), _ones(members.items)
@@ -236,12 +237,13 @@ def list_coclusters(
         interactions.by_user.indptr, interactions.by_user.indices, user_base, item_base,
     ) / interactions.nnz  # fmt: skip
     overlaps = _overlaps(users, items)
-    describer = Describer(interactions, buyers)
+    listed = np.flatnonzero((n_users > 0) & (n_items > 0)).tolist()
+    both_sides = [(c, members.users_of(c)[0], members.items_of(c)[0]) for c in listed]
+    described = Describer(interactions, buyers).describe(both_sides, kept_labels)
     coclusters = []
-    for c in np.flatnonzero((n_users > 0) & (n_items > 0)).tolist():
+    for c, (label, traits) in zip(listed, described, strict=True):
         u, user_strengths = members.users_of(c)
         i, item_strengths = members.items_of(c)
-        label, traits = describer.describe(c, u, i)
         coclusters.append(
             CoCluster(
                 index=c,

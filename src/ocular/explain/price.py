@@ -9,7 +9,7 @@ so; where these are too few as well there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
@@ -35,6 +35,9 @@ class PriceEstimate:
     clients: int  # who made them
     basis: str  # SIMILAR or EVERYBODY
     currency: str = ""
+    prices: Floats = field(
+        default_factory=lambda: np.empty(0), compare=False, repr=False
+    )  # of the purchases, ascending
 
     def text(self) -> str:
         """Return the estimate as a sentence."""
@@ -69,7 +72,8 @@ def estimate_price(
         chosen, weights, clients = _payments_of(buyers, times, weight, -1 if without is None else without)
         if clients >= MIN_CLIENTS:
             low, median, high = _quantiles(prices[chosen], weights)
-            return PriceEstimate(median, low, high, len(chosen), clients, basis, interactions.currency)
+            currency, paid = interactions.currency, prices[chosen]
+            return PriceEstimate(median, low, high, len(chosen), clients, basis, currency, paid)
     return None
 
 

@@ -144,7 +144,7 @@ def sentence(explanation: Explanation, reason: Reason, may_name: MayName, write:
 def brief(explanation: Explanation, reason: Reason) -> str:
     """Return a reason in one line for a table: no other client's name."""
     if reason.kind == "peers":
-        return f"{_similar_owners(reason)} bought it"
+        return f"{similar_owners(reason)} bought it"
     if reason.kind == "taste":
         return f"buys {reason.adjective} products: {len(reason.owned_items):,} of its {reason.n_purchases:,}"
     if reason.kind == "appeal":
@@ -200,7 +200,7 @@ def _peers(explanation: Explanation, reason: Reason, may_name: MayName, write: W
     """Return "7 of the 10 clients most similar to Acme own X: Foo (12 products in common), Bar (11)."."""
     data, product = explanation.interactions, write(product_name(explanation.product))
     client = write(client_name(explanation.client))
-    share = f"{_similar_owners(reason, f' to {client}')} {'owns' if len(reason.buyers) == 1 else 'own'} {product}"
+    share = f"{similar_owners(reason, f' to {client}')} {'owns' if len(reason.buyers) == 1 else 'own'} {product}"
     pairs = zip(reason.buyers, reason.in_common, strict=False)  # products in common of the first ones only
     named = [(write(client_name(data.user_name(user))), n) for user, n in pairs if may_name(user)][:MAX_EXAMPLES]
     if not named:
@@ -210,7 +210,7 @@ def _peers(explanation: Explanation, reason: Reason, may_name: MayName, write: W
     return f"{share}: {', '.join(f'{name} ({n})' for (name, _), n in zip(named, common, strict=True))}."
 
 
-def _similar_owners(reason: Reason, to_client: str = "") -> str:
+def similar_owners(reason: Reason, to_client: str = "") -> str:
     """Return "7 of the 10 clients most similar to Acme", or how many similar ones where none of the closest is."""
     n_close, n_similar = reason.n_peers - len(reason.other_users), len(reason.similar_users)
     if n_close and reason.n_peers > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from html import escape
 from importlib import import_module
@@ -135,6 +134,5 @@ class Explaining(Fitted):
     def _list_coclusters(self, members: Members) -> CoClusters:
         factors = self.user_factors_, self.item_factors_
         user_base = self.user_bias_.astype(np.float64) + self._base
-        item_base, labels = self.item_bias_.astype(np.float64), self.pattern_labels_
-        listed = list_coclusters(members, *factors, user_base, item_base, self.interactions_)
-        return CoClusters((replace(c, label=labels.get(c.index, c.label)) for c in listed), self.interactions_)
+        item_base = self.item_bias_.astype(np.float64)
+        return list_coclusters(members, *factors, user_base, item_base, self.interactions_, self.pattern_labels_)

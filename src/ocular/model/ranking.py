@@ -17,7 +17,7 @@ from ocular.evidence import Evidence
 from ocular.model.fitted import Fitted
 from ocular.scoring import Scorer, nearest, rows_with_links
 from ocular.solver.devices import find_device
-from ocular.validation import allowed_mask, check_id_list, check_n
+from ocular.validation import allowed_mask, check_id, check_id_list, check_n
 
 Ids = NDArray[np.int32]
 Scores = NDArray[np.float32]
@@ -124,6 +124,13 @@ class Ranking(Fitted):
         """Return P(user has item) = 1 − e^(−z) of pairs; the arguments broadcast as those of `affinity`."""
         probability: NDArray[np.float64] = -np.expm1(-self.affinity(users, items))
         return probability
+
+    def item_probabilities(self, item: int) -> NDArray[np.float64]:
+        """Return P(user has item) of every user, (n_users,); `recommend_users` ranks them."""
+        check_is_fitted(self)
+        z = self._evidence.affinities_of(check_id(item, self.interactions_.n_items, "item"))
+        probabilities: NDArray[np.float64] = -np.expm1(-(z + self.user_bias_ + self.item_bias_[item] + self._base))
+        return probabilities
 
     def fold_in(self, user_items: Any) -> sp.csr_array:
         """Return memberships (n, K) of new users from rows of 0 and 1, the items they own; nothing is refitted."""

@@ -22,12 +22,14 @@ from ocular.web.auth import Visitor
 from ocular.web.database import Database, DatabaseError
 from ocular.web.dependencies import visitor_by_session
 from ocular.web.draft_feedback import read_draft, render_draft
-from ocular.web.errors import ConflictError, RefusedError, SignInError, StaleFormError
+from ocular.web.errors import ConflictError, InputError, RefusedError, SignInError, StaleFormError
 from ocular.web.middleware import Guard
 from ocular.web.registry import Registry
 from ocular.web.routes import (
     admin,
     api,
+    api_new_rows,
+    calls,
     client,
     clients,
     health,
@@ -37,11 +39,15 @@ from ocular.web.routes import (
     news,
     patterns,
     performance,
+    products,
     profile,
     recommendations,
+    search,
     sign_in,
     team,
+    today,
     user_import,
+    whitespace,
 )
 from ocular.web.services import Services
 from ocular.web.settings import Settings
@@ -52,11 +58,11 @@ API = "/api/v1"
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
 PAGES = (
-    sign_in, invitations, profile, clients, client, recommendations, patterns, new_rows, team, performance, news, model,
-    admin, user_import,
+    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, products, whitespace,
+    search, new_rows, team, performance, news, model, admin, user_import,
 )  # fmt: skip
 # after these errors a person may send the feedback again
-RETRYABLE = (StaleFormError, ConflictError, RequestValidationError, DatabaseError)
+RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -81,6 +87,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(page.router, include_in_schema=False)
     app.include_router(health.router, include_in_schema=False)
     app.include_router(api.router, prefix=API)
+    app.include_router(api_new_rows.router, prefix=API)
     app.mount("/static", InMemoryStaticFiles(), name="static")
     for kind in (OcularError, HTTPException, RequestValidationError, IntegrityError):
         app.add_exception_handler(kind, _refuse)

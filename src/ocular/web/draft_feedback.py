@@ -6,16 +6,17 @@ from fastapi import Request, Response
 
 from ocular.feedback import Status
 from ocular.web.auth import Visitor
+from ocular.web.feedback_fields import first_filled
 from ocular.web.registry import ServedModel
 from ocular.web.templating import render
 
-FIELDS = ("client", "product", "status", "reason", "note", "back", "seal")
+FIELDS = ("client", "product", "status", "reason", "note", "due", "amount", "back", "seal")
 
 
 async def read_draft(request: Request) -> dict[str, str]:
     """Return the fields of a feedback form; nothing where the request is another form."""
     form = await request.form()
-    fields = {name: value for name in FIELDS if isinstance(value := form.get(name), str)}
+    fields = {name: first_filled(value for value in form.getlist(name) if isinstance(value, str)) for name in FIELDS}
     return fields if fields.get("client") and fields.get("product") else {}
 
 

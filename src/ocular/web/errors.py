@@ -33,6 +33,12 @@ class ConflictError(RefusedError):
     status = 409
 
 
+class InputError(RefusedError):
+    """A field holds something else than it is for."""
+
+    status = 422
+
+
 class UnavailableError(RefusedError):
     status = 503
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import date
 
 from sqlalchemy import func, select
 
 from ocular.data.interactions import Interactions
-from ocular.feedback import CLOSED, Status
+from ocular.feedback import CLOSED, OPEN, Status
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
 from ocular.web.database import Database
-from ocular.web.errors import ConflictError
+from ocular.web.errors import ConflictError, InputError
 from ocular.web.feedback_seal import ShownRecommendation, open_seal, shown_recommendation
 from ocular.web.registry import ServedModel
 from ocular.web.services import Services
-from ocular.web.tables import Feedback, Role
+from ocular.web.tables import Feedback, Role, now
 from ocular.web.visibility import Query, only_overseen, only_own_clients
 
 COLUMNS = (
     "at", "client", "product", "status", "reason", "note", "seller", "team", "model", "confidence", "pattern", "label",
+    "due", "amount",
 )  # fmt: skip
 
 
@@ -33,6 +35,8 @@ class NewFeedback:
     status: Status
     reason: str = ""
     note: str = ""
+    due: date | None = None  # of the follow-up, or the day on which a snoozed one returns
+    amount: float | None = None  # what a deal was worth, once won
 
 
 def record(services: Services, served: ServedModel, visitor: Visitor, given: NewFeedback, seal: str) -> int:
@@ -42,18 +46,30 @@ def record(services: Services, served: ServedModel, visitor: Visitor, given: New
     With a valid seal it counts for the recommendation that was shown, though the model may know neither the client nor
     the product any more; without one, for what the served model recommends now.
     """
+    given = _checked(given, now().date())
     shown = open_seal(services.signing_key, given.client, given.product, seal)
     if shown is not None and not served.knows(given.client, given.product):  # as after a refit without them
         services.visibility.check_client(visitor, given.client)
     else:
         user = services.visibility.find_client(served, visitor, given.client)
         item = served.find_product(given.product)
-        if given.status is Status.PURSUING and item in served.interactions.by_user[user]:
+        if given.status in OPEN and item in served.interactions.by_user[user]:
             raise ConflictError("the client has this product already")
     if shown is None:
         with services.computing:
             shown = shown_recommendation(served, served.advisor.explain(given.client, given.product))
+    services.shown.add(visitor.user.id, [(given.client, given.product)], shown.model)
     return save_feedback(services.database, visitor, given, shown)
+
+
+def _checked(given: NewFeedback, today: date) -> NewFeedback:
+    """Return the feedback without a date or an amount that its status has no use for; raise where the date is wrong."""
+    status, due = given.status, given.due
+    if status is Status.SNOOZED and (due is None or due <= today):
+        raise InputError("to snooze a recommendation, choose a day after today")
+    if status is Status.PURSUING and due is not None and due < today:
+        raise InputError(f"for a follow-up, choose today or a later day, not {due}")
+    return replace(given, due=due if status in OPEN else None, amount=given.amount if status is Status.WON else None)
 
 
 def save_feedback(database: Database, visitor: Visitor, given: NewFeedback, shown: ShownRecommendation) -> int:
@@ -61,7 +77,7 @@ def save_feedback(database: Database, visitor: Visitor, given: NewFeedback, show
     row = Feedback(
         client=given.client, product=given.product, user_id=visitor.user.id, status=given.status,
         reason=given.reason.strip(), note=given.note.strip(), model=shown.model, confidence=shown.confidence,
-        pattern=shown.pattern, label=shown.label,
+        pattern=shown.pattern, label=shown.label, due=given.due, amount=given.amount,
     )  # fmt: skip
     subject = f"{given.client} · {given.product}"
     with database.writing() as transaction:
@@ -90,28 +106,30 @@ def latest_ids() -> Query:
     return select(func.max(Feedback.id)).group_by(Feedback.client, Feedback.product)
 
 
-def closed_pairs(database: Database, interactions: Interactions, visitor: Visitor) -> set[tuple[int, int]]:
+def closed_pairs(
+    database: Database, interactions: Interactions, visitor: Visitor, *, pursued: bool = False
+) -> set[tuple[int, int]]:
     """
-    Return the rows of client and product whose latest status is closed: nothing more is to be done.
+    Return the rows of client and product that lists leave out: closed, or snoozed until a later day.
 
-    A seller needs them for their own clients only; others see clients of nobody too, whoever closed them.
+    `pursued` adds those that are being pursued. A seller needs them for their own clients only; others see clients of
+    nobody too, whoever closed them.
     """
     latest = only_own_clients(latest_ids(), visitor) if visitor.role is Role.SELLER else latest_ids()
-    query = select(Feedback.client, Feedback.product).where(Feedback.id.in_(latest), Feedback.status.in_(CLOSED))
+    statuses = CLOSED | {Status.PURSUING} if pursued else CLOSED
+    left_out = Feedback.status.in_(statuses) | ((Feedback.status == Status.SNOOZED) & (Feedback.due > now().date()))
+    query = select(Feedback.client, Feedback.product).where(Feedback.id.in_(latest), left_out)
     with database.reading() as transaction:
         pairs = transaction.execute(query).all()
     users, items = interactions.user_rows, interactions.item_rows
     return {(users[client], items[product]) for client, product in pairs if client in users and product in items}
 
 
-def pursued_recommendations(database: Database, visitor: Visitor, limit: int) -> list[Feedback]:
-    """Return what is being pursued, the latest first: for a seller's own clients, or for those of the team."""
-    latest = only_own_clients(latest_ids(), visitor) if visitor.role is Role.SELLER else latest_ids()
-    query: Query = select(Feedback).where(Feedback.id.in_(latest), Feedback.status == Status.PURSUING)
-    if visitor.role is not Role.SELLER:
-        query = only_overseen(query, visitor)
+def latest_by_pair(database: Database, clients: Collection[str]) -> dict[tuple[str, str], Feedback]:
+    """Return the latest feedback on each product of a few clients."""
     with database.reading() as transaction:
-        return list(transaction.scalars(query.order_by(Feedback.id.desc()).limit(limit)))
+        rows = transaction.scalars(select(Feedback).where(Feedback.client.in_(clients)).order_by(Feedback.id))
+        return {(row.client, row.product): row for row in rows}
 
 
 def latest_feedback(database: Database, visitor: Visitor, limit: int) -> list[Feedback]:

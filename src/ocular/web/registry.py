@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,14 +23,18 @@ from numpy.typing import ArrayLike, NDArray
 from ocular.advisor import Advisor, Recommendation
 from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
+from ocular.due import Reorders, has_dates
 from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.model import OCuLaR
+from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.model_changes import Changes
 from ocular.web.opportunities import Opportunities
+from ocular.web.pattern_index import PatternIndex
+from ocular.web.search import SearchIndex
 
 KIND_LABELS = {
     PATTERN: "Pattern",
@@ -59,12 +63,35 @@ class ServedModel:
     advisor: Advisor
     opportunities: Opportunities
     patterns: dict[int, CoCluster]  # by number
+    given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # of patterns that managers renamed
+    comparison: Comparison = field(default_factory=Comparison)
+
+    @cached_property
+    def pattern_index(self) -> PatternIndex:
+        """The patterns as lists and filters need them."""
+        return PatternIndex(self.interactions, self.patterns)
+
     comparison: Comparison = field(default_factory=Comparison)
 
     @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of the purchases that the model was fitted on."""
         return self.interactions.fingerprint()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Facts about products, and clients scored for a product."""
+        return Catalog(self.advisor.model)
+
+    @cached_property
+    def search_index(self) -> SearchIndex:
+        """The names of clients and products, ready to be searched."""
+        return SearchIndex(self.interactions, self.opportunities.client_names, self.opportunities.product_names)
+
+    @cached_property
+    def reorders(self) -> Reorders | None:
+        """What clients buy regularly; None for purchases without dates."""
+        return self.advisor.reorders() if has_dates(self.interactions) else None
 
     @property
     def interactions(self) -> Interactions:
@@ -80,9 +107,17 @@ class ServedModel:
         changes = self.comparison.changes
         return np.zeros(np.shape(items), dtype=bool) if changes is None else changes.is_new(users, items)
 
+    def is_new_pair(self, client: str, product: str) -> bool:
+        """Return whether the model before this one did not recommend the product, both by label."""
+        return self.knows(client, product) and bool(
+            self.is_new(self.interactions.user_rows[client], self.interactions.item_rows[product])
+        )
+
     def pattern_label(self, number: int) -> str:
         """Return the name of a pattern; some are too small for one."""
-        return self.patterns[number].label if number in self.patterns else f"pattern {number}"
+        if number not in self.patterns:
+            return f"pattern {number}"
+        return self.given_names(self).get(number) or self.patterns[number].label
 
     def reason_label(self, reason: Reason) -> tuple[int | None, str]:
         """Return the pattern of a reason, None for the other kinds, and what it is called."""
@@ -130,6 +165,7 @@ class Registry:
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
         self.on_served: Callable[[ServedModel, LoadPrevious], None] = lambda _served, _previous: None
+        self.given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # set before the start
         self._served: ServedModel | None = None
         self._refused: dict[Path, object] = {}  # the state of the files of each broken model
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -169,7 +205,7 @@ class Registry:
                     continue
                 before = self._served
                 try:
-                    self._served = _serve(path, version, manifest)
+                    self._served = _serve(path, version, manifest, self.given_names)
                 except (OcularError, OSError) as error:
                     self._refuse(path, str(error), state)
                     continue
@@ -237,7 +273,13 @@ def _file_state(path: Path) -> object:
     return None
 
 
-def _serve(path: Path, version: str, manifest: dict[str, Any]) -> ServedModel:
+def _serve(
+    path: Path, version: str, manifest: dict[str, Any], given_names: Callable[[ServedModel], Mapping[int, str]]
+) -> ServedModel:
     advisor = Advisor.load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
-    return ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns)
+    served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
+    _ = served.pattern_index.bubble_map, served.catalog.trends, served.search_index  # no visitor has to wait for them
+    if served.reorders is not None:
+        _ = served.reorders.usual_amounts
+    return served

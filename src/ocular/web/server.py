@@ -13,8 +13,14 @@ from ocular.web.logs import configure_logs
 from ocular.web.settings import Settings
 
 
-def run(settings: Settings, host: str, port: int, echo: Callable[[str], object]) -> None:
-    """Serve until Ctrl-C; port 0 is any free one."""
+def run(
+    settings: Settings,
+    host: str,
+    port: int,
+    echo: Callable[[str], object],
+    ready: Callable[[str], object] | None = None,
+) -> None:
+    """Serve until Ctrl-C; port 0 is any free one. `ready` is called with the site's address once it can be opened."""
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -26,6 +32,9 @@ def run(settings: Settings, host: str, port: int, echo: Callable[[str], object])
         configure_logs()
         app.state.services.start()  # an error must come before "Serving"
         address = f"[{host}]" if ":" in host else host
-        echo(f"Serving on http://{address}:{listening.getsockname()[1]}; Ctrl-C stops it.")
+        site = f"http://{address}:{listening.getsockname()[1]}"
+        if ready is not None:
+            ready(site)
+        echo(f"Serving on {site}; Ctrl-C stops it.")
         config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
         uvicorn.Server(config).run(sockets=[listening])

@@ -13,6 +13,7 @@ from ocular.web.auth import Authenticator
 from ocular.web.database import Database
 from ocular.web.news import News
 from ocular.web.outcomes import OutcomeLog
+from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
 from ocular.web.shown import ShownLog
@@ -34,6 +35,8 @@ class Services:
         self.visibility = Visibility(database, self.assignments, settings.names)
         self.outcomes, self.shown, self.news = OutcomeLog(database), ShownLog(database), News(database)
         registry.on_served = self.news.begin
+        self.pattern_names = PatternNames(database)
+        registry.given_names = self.pattern_names.names_of
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
         self._started = False
 

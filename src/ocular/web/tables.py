@@ -115,7 +115,7 @@ class Feedback(Base):
     due: Mapped[date | None] = mapped_column(Date, index=True)  # of the follow-up, or the day a snoozed one returns
     amount: Mapped[float | None]  # what the deal was worth, once won
     user: Mapped[User] = relationship(lazy="joined")
-    __table_args__ = (Index("ix_feedback_client_id", "client", "id"),)
+    __table_args__ = (Index("ix_feedback_client_id", "client", "id"), Index("ix_feedback_product_id", "product", "id"))
 
 
 class Shown(Base):

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ocular.due import in_days
 from ocular.explain.price import money
+from ocular.feedback import REASONS
 from ocular.version import __version__
 from ocular.web import charts, static_files
 
@@ -52,8 +53,9 @@ def percents(shares: Iterable[float]) -> list[str]:
 _pages.filters["percent"] = percent
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
+_pages.filters["whole_money"] = lambda amount, currency="": money(round(amount), currency).removesuffix(".00")
 _pages.filters["days"] = in_days
-_pages.globals |= {"version": __version__, "chart": charts, "static": static_files.address}
+_pages.globals |= {"version": __version__, "chart": charts, "static": static_files.address, "reasons": REASONS}
 
 
 def render(

@@ -8,8 +8,29 @@ from pathlib import Path
 from statistics import fmean
 
 from ocular.evaluation.search_result import measure_name
+from ocular.model import OCuLaR
 
 SHADES = 9
+METHOD_NAMES = {  # as people read them
+    "evidence": "Patterns, links and similar clients",
+    "ocular": "Patterns alone",
+    "r-ocular": "Patterns alone, weighted",
+    "popularity": "Bestsellers",
+    "user-knn": "Similar clients (user k-NN)",
+    "item-knn": "Similar products (item k-NN)",
+    "ease": "Linear model (EASE)",
+    "slim": "Linear model (SLIM)",
+    "wals": "Matrix factorization (wALS)",
+    "bpr": "Matrix factorization (BPR)",
+    "rp3beta": "Random walks (RP3beta)",
+}
+
+
+def method_of(model: OCuLaR) -> str:
+    """Return the method of a model by the name that an evaluation gives it."""
+    if model.evidence_config_.total_weight > 1:
+        return "evidence"
+    return "r-ocular" if model.config_.relative else "ocular"
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
 from ocular.explain import wording
 from ocular.explain.coclusters import CoCluster
-from ocular.explain.names import client_name, joined, product_name
-from ocular.explain.reasons import LINKS, PATTERN, Explanation, Reason
+from ocular.explain.names import client_name, joined, percent, product_name
+from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, Explanation, Reason
 from ocular.web.registry import KIND_LABELS, ServedModel
 
 MATRIX_CLIENTS, MATRIX_OTHERS, MATRIX_PRODUCTS = 12, 4, 10
-MAX_NAMES, MAX_NAMES_IN_SENTENCE = 50, 3
+MAX_NAMES, MAX_NAMES_IN_SENTENCE, NAMED_IN_PITCH = 50, 3, 2
+MIN_SHOWN_SHARE = 0.005  # of the score, in a chart
 HIDDEN_NAME = "a client"
 NO_REASON = "Based on overall popularity."
 
@@ -68,6 +69,7 @@ class ReasonView:
     pattern: int | None  # None for the other kinds
     label: str  # of the pattern, or of the kind
     sentence: str  # names only the clients whose names may be read
+    pitch: str  # the same in a line for a list: names no client
     contribution: float  # to the affinity
     share: float  # of the affinity
     owned_products: list[str]  # the first of them
@@ -83,6 +85,15 @@ class ReasonView:
 
 
 @dataclass(frozen=True)
+class EvidenceShare:
+    """The part of the score that one kind of evidence carries."""
+
+    kind: str  # as of reasons, "minor" for those that are not shown, or "popularity"
+    label: str
+    share: float
+
+
+@dataclass(frozen=True)
 class RecommendationView:
     """A recommendation as a page or the API shows it."""
 
@@ -91,6 +102,7 @@ class RecommendationView:
     product: str  # the label
     product_name: str
     confidence: float
+    chance: float  # to buy: the hit rate, or the confidence without a back-test
     hit_rate: float | None
     hit_rate_of: int | None
     price: float | None  # by similar clients
@@ -119,6 +131,20 @@ class RecommendationView:
         """The number of the pattern of the strongest reason."""
         return self.reasons[0].pattern if self.reasons else None
 
+    @property
+    def evidence_shares(self) -> list[EvidenceShare]:
+        """The parts of the score by kind of evidence, strongest first, then what has no reason of its own."""
+        by_kind: dict[str, float] = {}
+        for reason in self.reasons:
+            by_kind[reason.kind] = by_kind.get(reason.kind, 0.0) + reason.share
+        labels = KIND_LABELS | {PATTERN: "Patterns"}
+        shares = [EvidenceShare(kind, labels[kind], share) for kind, share in by_kind.items()]
+        shares.sort(key=lambda one: -one.share)
+        popularity = max(self.rest_share, 0.0)
+        minor = 1 - sum(by_kind.values()) - popularity
+        rest = [EvidenceShare("minor", "Minor reasons", minor), EvidenceShare("popularity", "Popularity", popularity)]
+        return [*shares, *(one for one in rest if one.share >= MIN_SHOWN_SHARE)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, amounts in cents."""
         names = ("price", "price_low", "price_high", "typical_price", "value")
@@ -143,6 +169,7 @@ def view_recommendation(
         product=served.product_of(recommendation),
         product_name=product_name(interactions.item_name(item)),
         confidence=recommendation.confidence,
+        chance=recommendation.chance,
         hit_rate=None if observed is None else observed.rate,
         hit_rate_of=None if observed is None else observed.recommendations,
         price=None if price is None else price.median,
@@ -154,7 +181,7 @@ def view_recommendation(
         typical_quantity=float(values.quantities[item]),
         value=None if explanation.owned else values.value(item, recommendation.confidence),
         owned=explanation.owned,
-        strongest_reason=reasons[0].sentence if reasons else NO_REASON,
+        strongest_reason=reasons[0].pitch if reasons else NO_REASON,
         reasons=reasons,
         hidden_reasons=summary.n_hidden,
         shown_share=summary.shown_share,
@@ -182,6 +209,7 @@ def _view_reason(
         pattern=pattern,
         label=label,
         sentence=_sentence(explanation, reason, readable),
+        pitch=_pitch(explanation, reason),
         contribution=reason.contribution,
         share=reason.contribution / affinity,
         owned_products=[product_name(interactions.item_name(i)) for i in reason.owned_items[:max_names]],
@@ -201,7 +229,21 @@ def _sentence(explanation: Explanation, reason: Reason, readable: Readable) -> s
     """Return a reason in a sentence or two; of a pattern without the names of its clients."""
     if reason.kind != PATTERN:
         return wording.sentence(explanation, reason, lambda user: bool(readable[user]))
-    named = [product_name(explanation.interactions.item_name(i)) for i in reason.named_items]
+    return _pitch(explanation, reason)
+
+
+def _pitch(explanation: Explanation, reason: Reason) -> str:
+    """Return a reason as a seller would say it in a line: how many similar clients bought this."""
+    if reason.kind == PEERS:
+        return f"{wording.similar_owners(reason)} {'owns' if len(reason.buyers) == 1 else 'own'} this.".capitalize()
+    if reason.kind == APPEAL:
+        return wording.appeal_sentence("this", reason.adjective, reason.rate, reason.base_rate)
+    if reason.kind not in (PATTERN, LINKS):
+        return wording.sentence(explanation, reason, lambda _: False)
+    named = [product_name(explanation.interactions.item_name(i)) for i in reason.named_items[:NAMED_IN_PITCH]]
+    if reason.kind == LINKS:
+        (both, owners), base_rate = reason.counts[0], percent(reason.base_rate)
+        return f"{both:,} of {owners:,} clients with {named[0]} bought this ({base_rate} of all clients)."
     more = len(reason.owned_items) - len(named)
     owned = joined([*named, f"{more:,} more"] if more else named)
     return f"Owns {owned}. {len(reason.buyers):,} of {reason.group:,} similar clients bought this."
@@ -270,7 +312,7 @@ def view_pattern(served: ServedModel, pattern: CoCluster, readable: Readable, ma
     named = pattern.users[readable[pattern.users]][:max_names]
     return PatternView(
         number=pattern.index,
-        label=pattern.label,
+        label=served.pattern_label(pattern.index),
         clients=len(pattern.users),
         products=len(pattern.items),
         density=pattern.density,
@@ -280,7 +322,7 @@ def view_pattern(served: ServedModel, pattern: CoCluster, readable: Readable, ma
         typical_clients=[client_name(interactions.user_name(u)) for u in named.tolist()],
         traits=[str(trait) for trait in pattern.traits],
         overlaps=[
-            (overlap.cocluster, served.patterns[overlap.cocluster].label)
+            (overlap.cocluster, served.pattern_label(overlap.cocluster))
             for overlap in pattern.overlaps
             if overlap.cocluster in served.patterns
         ],

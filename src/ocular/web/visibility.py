@@ -7,6 +7,7 @@ sees every client. People without a team are each a team of their own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,12 @@ def overseen_sellers(transaction: Transaction, visitor: Visitor) -> list[User]:
         return []
     sellers = transaction.scalars(select(User).where(User.role == Role.SELLER).order_by(User.name))
     return [user for user in sellers if oversees(visitor, Owner(user.id, user.team))]
+
+
+def owner_names(transaction: Transaction, clients: Collection[str]) -> dict[str, str]:
+    """Return the full name of the person who has each of a few clients; a client that nobody has is left out."""
+    query = select(Assignment.client, User.full_name).join(User, User.id == Assignment.user_id)
+    return dict(transaction.execute(query.where(Assignment.client.in_(clients))).all())
 
 
 def only_own_clients(query: Query, visitor: Visitor) -> Query:

@@ -13,10 +13,12 @@ from pydantic import BaseModel, Field
 from ocular.advisor import Recommendation
 from ocular.feedback import Status
 from ocular.web import feedback
+from ocular.web.campaign import CampaignFilter, plan_campaign, view_rows
 from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, LeaderProgram
 from ocular.web.due import view_due
 from ocular.web.errors import NotFoundError
 from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_fields import MAX_AMOUNT
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
 from ocular.web.opportunities import Order
 from ocular.web.registry import ServedModel
@@ -43,6 +45,7 @@ class RecommendationAnswer(BaseModel):
     product: str = Field(description="Name of the product, exactly as in the purchases.")
     product_name: str = Field(description="Name of the product for people to read.")
     confidence: float = Field(description="The model's probability that the client buys it, 0 to 1.")
+    chance: float = Field(description="Chance to buy: the hit rate, or the confidence where there was no check.")
     hit_rate: float | None = Field(description="Share of recommendations like this one that were bought in a check.")
     hit_rate_of: int | None = Field(description="Number of recommendations that the hit rate rests on.")
     price: float | None = Field(description="Median of what similar clients paid.")
@@ -95,6 +98,7 @@ class ClientEntry(BaseModel):
     product: str | None = Field(description="The best open recommendation; null if all are decided.")
     product_name: str | None = Field(description="Name of the product for people to read.")
     confidence: float | None
+    chance: float | None = Field(description="Chance to buy: how often recommendations like this one are bought.")
     value: float | None = Field(description=f"{VALUE}.")
     open: int = Field(description="Number of open recommendations among the best five.")
 
@@ -107,12 +111,40 @@ class ClientPage(BaseModel):
     clients: list[ClientEntry]
 
 
+class CampaignEntry(BaseModel):
+    """A client to offer a product to."""
+
+    client: str = Field(description="Name of the client, exactly as in the purchases.")
+    client_name: str = Field(description="Name of the client for people to read.")
+    chance: float = Field(description="Chance to buy: how often recommendations like this one were bought.")
+    value: float | None = Field(description=f"{VALUE}; null where the product has no typical price.")
+    confidence: float = Field(description="The model's probability that the client buys it, 0 to 1.")
+    status: Status | None = Field(description='"pursuing" for what is in My calls; closed ones are not listed.')
+    seller: str | None = Field(description="Who looks after the client; null for a seller's own token.")
+    reason: str = Field(description="The strongest reason in one sentence.")
+    kind: str | None = Field(description='Strongest reason: "pattern", "links", "peers", "taste", "appeal" or null.')
+    pattern: int | None = Field(description="Number of the pattern of the strongest reason; null for another kind.")
+    seal: str = Field(description="To be given back with feedback, which then counts for this very recommendation.")
+
+
+class CampaignPage(BaseModel):
+    total: int = Field(description="Number of clients that do not own the product, and for whom it is not closed.")
+    page: int
+    pages: int
+    product: str = Field(description="Name of the product, exactly as in the purchases.")
+    product_name: str = Field(description="Name of the product for people to read.")
+    currency: str
+    clients: list[CampaignEntry] = Field(description="Highest chance to buy first.")
+
+
 class FeedbackRequest(BaseModel):
     client: str = Field(max_length=LABEL, description="Name of the client.")
     product: str = Field(max_length=LABEL, description="Name of the product.")
     status: Status
     reason: str = Field("", max_length=LABEL, description="Why, in a few words.")
     note: str = Field("", max_length=NOTE)
+    due: date | None = Field(None, description="Follow-up of what is pursued, or the day a snoozed one returns.")
+    amount: float | None = Field(None, ge=0, le=MAX_AMOUNT, description="What the deal was worth; kept if it is won.")
     seal: str = Field("", max_length=MAX_SEAL, description="As the recommendation came with; may be left out.")
 
 
@@ -134,6 +166,8 @@ class FeedbackEntry(BaseModel):
     confidence: float
     pattern: int | None = Field(description="Of the strongest reason; null where that was of another kind.")
     label: str = Field(description="What the pattern, or the other kind of reason, was called.")
+    due: date | None = Field(description="Day of the follow-up, or on which a snoozed one returns.")
+    amount: float | None = Field(description="What the deal was worth, once won.")
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -171,6 +205,7 @@ def clients(
         ClientEntry(
             client=client.client, client_name=client.name, product=client.product, product_name=client.product_name,
             confidence=client.confidence if client.product else None,
+            chance=client.chance if client.product else None,
             value=None if client.value is None else round(client.value, 2), open=client.n_open,
         )
         for client in listed.clients
@@ -200,6 +235,30 @@ def recommendations(
     with services.computing:
         best = served.advisor.recommend(client, n)
         return [_answer(key, served, recommendation, readable, latest) for recommendation in best]
+
+
+@router.get("/products/{product:path}/clients", responses=REFUSALS)
+def campaign(
+    services: CurrentServices,
+    served: CurrentModel,
+    visitor: AnyProgram,
+    product: Annotated[str, Path(max_length=LABEL, description="Name of a product, exactly as in the purchases.")],
+    min_chance: Annotated[float, Query(ge=0, le=1, description="Chance to buy of at least this.")] = 0.0,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="Beyond the end it is the last one.")] = 1,
+    size: Annotated[int, Query(ge=1, le=100, description="Clients on a page.")] = 25,
+) -> CampaignPage:
+    """Return the clients that the token may see and that do not own a product, ranked, each with a reason."""
+    planned = plan_campaign(services, served, visitor, served.find_product(product), CampaignFilter(min_chance))
+    readable = services.visibility.readable_names(served, visitor)
+    services.view_log.write(visitor.user.name, "product read", product, visitor.address)
+    pages = max(1, -(-len(planned.users) // size))
+    page = min(page, pages)
+    with services.computing:
+        rows = view_rows(services, served, readable, planned, slice((page - 1) * size, page * size))
+    return CampaignPage(
+        total=len(planned.users), page=page, pages=pages, product=product, product_name=served.product_name(product),
+        currency=served.interactions.currency, clients=[CampaignEntry(**asdict(row)) for row in rows],
+    )  # fmt: skip
 
 
 @router.get("/due", responses=REFUSALS)
@@ -277,7 +336,7 @@ def give_feedback(
 ) -> SavedFeedback:
     """Store what became of a recommendation. It is stored when the answer arrives."""
     answer.headers["cache-control"] = "no-store"
-    new = NewFeedback(given.client, given.product, given.status, given.reason, given.note)
+    new = NewFeedback(**given.model_dump(exclude={"seal"}))
     return SavedFeedback(id=feedback.record(services, served, visitor, new, given.seal))
 
 

@@ -1,33 +1,22 @@
-"""The list of clients, and what is being pursued."""
+"""Accounts: the list of clients."""
 
 from __future__ import annotations
 
 from typing import Annotated
 from urllib.parse import urlencode
 
-import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import RedirectResponse
-from numpy.typing import NDArray
 
 from ocular.web import feedback
-from ocular.web.auth import Visitor
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.opportunities import Order
-from ocular.web.registry import ServedModel
-from ocular.web.services import Services
-from ocular.web.tables import LABEL, User
+from ocular.web.sellers import UNASSIGNED, choose_clients
+from ocular.web.tables import LABEL
 from ocular.web.templating import render
-from ocular.web.visibility import overseen_sellers
+from ocular.web.visibility import owner_names
 
 router = APIRouter()
-PAGE_LENGTH, MAX_CALLS = 50, 500
-UNASSIGNED = "-"  # in place of a seller's name, which never begins so
-
-
-@router.get("/")
-def home(visitor: AnyVisitor) -> Response:  # noqa: ARG001  only when signed in
-    return RedirectResponse("/accounts", 303)
+PAGE_LENGTH = 50
 
 
 @router.get("/accounts")
@@ -38,34 +27,46 @@ def list_clients(
     visitor: AnyVisitor,
     search: Annotated[str, Query(max_length=LABEL)] = "",
     product: Annotated[str, Query(max_length=LABEL)] = "",
-    least: Annotated[str, Query(max_length=20)] = "",
+    min_chance: Annotated[str, Query(max_length=20)] = "",
+    having: Annotated[list[str] | None, Query()] = None,
     order: Order = Order.VALUE,
     seller: Annotated[str, Query(max_length=LABEL)] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    with services.database.reading() as transaction:
-        sellers = overseen_sellers(transaction, visitor)
-    if seller not in {UNASSIGNED, *(user.name for user in sellers)}:
-        seller = ""
-    clients = _clients_of(services, served, visitor, sellers, seller)
+    visible = choose_clients(services, served, visitor, seller)
+    clients, sellers, seller = visible.clients, visible.sellers, visible.seller
     closed = feedback.closed_pairs(services.database, served.interactions, visitor)
-    min_percent = _percentage(least)
+    min_percent, attributes = _percentage(min_chance), served.opportunities.attributes.filters()
+    keys = {key for choices in attributes.values() for key in choices}
+    chosen = [key for key in having or [] if key in keys]
     with services.computing:
         products = served.opportunities.find_products(product) if product.strip() else None
         unknown = products is not None and not len(products)
         listed = served.opportunities.page(
-            clients, closed, search=search, products=None if unknown else products, min_confidence=min_percent / 100,
-            order=order, number=page, length=PAGE_LENGTH,
+            clients, closed, search=search, products=None if unknown else products, having=chosen,
+            min_chance=min_percent / 100, order=order, number=page, length=PAGE_LENGTH,
         )  # fmt: skip
-        filters = {"search": search, "product": product, "least": min_percent, "seller": seller}
+    with services.database.reading() as transaction:
+        seller_of = owner_names(transaction, [client.client for client in listed.clients]) if sellers else {}
+    with services.computing:
+        filters: dict[str, str | int] = {"search": search, "product": product, "min_chance": min_percent or ""}
+        filters |= {"seller": seller}
         values = filters | {
             "visitor": visitor, "currency": served.interactions.currency, "clients": listed.clients,
-            "total": listed.total, "page": listed.number, "pages": listed.n_pages,
-            "unknown": product if unknown else None, "sellers": sellers, "unassigned": UNASSIGNED, "order": order,
-            "orders": {str(other): urlencode(filters | {"order": str(other)}) for other in Order},
-            "query": urlencode(filters | {"order": str(order)}),
+            "total": listed.total, "page": listed.number, "pages": listed.n_pages, "attributes": attributes,
+            "chosen": chosen, "unknown": product if unknown else None, "sellers": sellers, "unassigned": UNASSIGNED,
+            "seller_of": seller_of, "order": order, "is_new": served.is_new_pair,
+            "orders": {str(other): _query(filters, chosen, other) for other in Order},
+            "query": _query(filters, chosen, order), "filtered": bool(chosen or any(filters.values())),
+            "narrowed": bool(chosen or product or min_percent or seller),
         }  # fmt: skip
         return render(request, "clients.html", values)
+
+
+def _query(filters: dict[str, str | int], having: list[str], order: Order) -> str:
+    """Return the part of an address that asks for the same list again, in an order."""
+    filled = [(name, value) for name, value in filters.items() if value]
+    return urlencode([*filled, *(("having", key) for key in having), ("order", str(order))])
 
 
 def _percentage(text: str) -> int:
@@ -74,37 +75,3 @@ def _percentage(text: str) -> int:
         return min(100, max(0, int(text)))
     except ValueError:
         return 0
-
-
-def _clients_of(
-    services: Services, served: ServedModel, visitor: Visitor, sellers: list[User], seller: str
-) -> NDArray[np.int64]:
-    """Return the rows of the visible clients, of one seller or of nobody where that is chosen."""
-    clients = services.visibility.clients_of(served, visitor)
-    if not seller:
-        return clients
-    assigned = services.assignments.read(served)
-    if seller == UNASSIGNED:
-        return np.setdiff1d(clients, assigned.all_clients())
-    (user_id,) = (user.id for user in sellers if user.name == seller)
-    return np.intersect1d(clients, assigned.clients_of(user_id))
-
-
-@router.get("/calls")
-def list_calls(request: Request, services: CurrentServices, served: CurrentModel, visitor: AnyVisitor) -> Response:
-    """Show what was marked as worth pursuing and is neither won nor lost."""
-    rows = feedback.pursued_recommendations(services.database, visitor, MAX_CALLS)
-    items, expected_values = served.interactions.item_rows, served.opportunities.expected_values
-    with services.computing:
-        calls = [
-            {
-                "feedback": row, "client_name": served.client_name(row.client),
-                "product_name": served.product_name(row.product),
-                "value": expected_values.value(items[row.product], row.confidence) if row.product in items else None,
-            }
-            for row in rows
-        ]  # fmt: skip
-        values = {
-            "visitor": visitor, "currency": served.interactions.currency, "calls": calls, "max_calls": MAX_CALLS,
-        }  # fmt: skip
-        return render(request, "calls.html", values)

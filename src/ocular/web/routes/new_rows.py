@@ -9,9 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ocular.cold_start.advice import NewRecommendations
 from ocular.data.attributes import Features
-from ocular.errors import DataError, UnknownNameError
+from ocular.errors import DataError
+from ocular.web.client_attributes import is_owner
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.errors import NotFoundError
+from ocular.web.new_rows import clients_for_product, products_for_prospect
 from ocular.web.registry import KIND_LABELS, ServedModel
 from ocular.web.tables import LABEL
 from ocular.web.templating import render
@@ -30,7 +32,7 @@ def show_prospect(
     given, owned = _attributes(request), _lines(has)
 
     def find() -> NewRecommendations:
-        return served.advisor.recommend_new(owned, N_PRODUCTS, attributes=given, name="the prospect")
+        return products_for_prospect(served, given, owned, N_PRODUCTS)
 
     with services.computing:
         features = served.advisor.model.cold_start().user_features
@@ -46,12 +48,7 @@ def show_new_product(
     given, clients = _attributes(request), services.visibility.clients_of(served, visitor)
 
     def find() -> NewRecommendations:
-        for buyer in _lines(buyers):  # a name that is hidden must not be confirmed
-            services.visibility.find_client(served, visitor, buyer)
-        data = served.interactions
-        everybody = len(clients) == data.n_users
-        only = None if everybody else data.user_labels[clients].tolist()
-        return served.advisor.clients_for_new(given, _lines(buyers), N_CLIENTS, only=only)
+        return clients_for_product(services, served, visitor, given, _lines(buyers), N_CLIENTS)
 
     with services.computing:
         features = served.advisor.model.cold_start().item_features
@@ -67,7 +64,7 @@ def _page(
     if given or _lines(lines):
         try:
             found = [_row(served, each) for each in find()]
-        except (DataError, UnknownNameError, NotFoundError) as error:
+        except (DataError, NotFoundError) as error:
             mistake = str(error)
     fields = [
         {
@@ -77,6 +74,7 @@ def _page(
             "suggestions": _suggestions(features, name),
         }
         for name in features.columns
+        if not is_owner(name)
     ]
     return {
         "fields": fields, "lines": lines, "found": found, "mistake": mistake,
@@ -89,10 +87,11 @@ def _row(served: ServedModel, each: Any) -> dict[str, Any]:
     data = served.interactions
     return {
         "client": None if each.user is None else str(data.user_labels[each.user]),
-        "client_name": str(each.client), "product_name": str(each.product), "confidence": each.confidence,
-        "value": each.value,
+        "client_name": str(each.client), "product": None if each.item is None else str(data.item_labels[each.item]),
+        "product_name": str(each.product), "confidence": each.confidence, "chance": each.chance, "value": each.value,
         "reasons": [
-            (KIND_LABELS[reason.kind], reason.sentence_without_names) for reason in each.explanation.shown_reasons
+            (reason.kind, KIND_LABELS[reason.kind], reason.sentence_without_names)
+            for reason in each.explanation.shown_reasons
         ],
     }  # fmt: skip
 

@@ -101,7 +101,7 @@ def show_performance(
             "visitor": visitor, "currency": currency, "filters": chosen, "period": period, "address": address,
             "periods": NAMES, "ticks": [f"{week:%-d %b}" for week in period.weeks], "weekly": weekly,
             "totals": totals, "before": results.totals(period.before()), "open": results.open_pipeline(),
-            "has_money": has_money, "money_texts": [money(amount, currency) for amount in weekly["money"]],
+            "has_money": has_money, "money_texts": [money(round(amount), currency) for amount in weekly["money"]],
             "sellers": sellers[:MAX_SELLERS], "n_sellers": len(sellers), "patterns": patterns[:MAX_PATTERNS],
             "n_patterns": len(patterns), "leads": visitor.role is not Role.SELLER,
             "people": [user for user in results.people if user.role == Role.SELLER or user.name == chosen.seller],

@@ -8,11 +8,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
-from ocular.feedback import Status
+from ocular.feedback import OPEN, Status
 from ocular.web import feedback
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.feedback import NewFeedback
+from ocular.web.feedback_fields import first_filled, read_amount, read_date
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
+from ocular.web.price_view import MIN_PAYERS, cheaper_products, view_prices
 from ocular.web.registry import ServedModel
 from ocular.web.tables import LABEL, NOTE
 from ocular.web.templating import render
@@ -32,8 +34,7 @@ def show_recommendation(
     product: str,
     also: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
-    services.visibility.find_client(served, visitor, client)
-    served.find_product(product)
+    user, item = services.visibility.find_client(served, visitor, client), served.find_product(product)
     supposed, mistake, status_code = _supposed(served, also or [])
     earlier, key = feedback.feedback_on(services.database, client, product), services.signing_key
     readable = services.visibility.readable_names(served, visitor)
@@ -42,12 +43,14 @@ def show_recommendation(
         actual = served.advisor.explain(client, product)
         shown = served.advisor.explain(client, product, also=supposed) if supposed else actual
         owned = actual.explanation.owned
+        services.shown.note(visitor, [] if owned else [(client, product)], served)
         values = {
             "visitor": visitor, "currency": served.interactions.currency,
-            "recommendation": view_recommendation(served, shown, readable),
+            "recommendation": view_recommendation(served, shown, readable), "prices": view_prices(shown),
+            "min_payers": MIN_PAYERS, "cheaper": cheaper_products(served, user, item),
             "without_supposed": view_recommendation(served, actual, readable, evidence=False) if supposed else None,
             "also": [(label, served.product_name(label)) for label in supposed], "feedback_entries": earlier,
-            "statuses": [status for status in Status if not owned or status is not Status.PURSUING],
+            "statuses": [status for status in Status if not owned or status not in OPEN],
             "seal": seal_recommendation(key, served, actual), "mistake": mistake,
             "typed": (also or [""])[-1] if mistake else "",
         }  # fmt: skip
@@ -59,7 +62,7 @@ def _supposed(served: ServedModel, also: list[str]) -> tuple[list[str], str | No
     given = [label for label in also if label.strip()]
     known = [label for label in given if label in served.interactions.item_rows]
     if len(known) < len(given):
-        return known[:MAX_SUPPOSED], "There is no such product.", 404
+        return known[:MAX_SUPPOSED], "Product not found.", 404
     if len(known) > MAX_SUPPOSED:
         return known[:MAX_SUPPOSED], f"Expected at most {MAX_SUPPOSED} products, got {len(known)}.", 422
     return known, None, 200
@@ -83,11 +86,17 @@ def give_feedback(
     status: Annotated[Status, Form()],
     reason: Annotated[str, Form(max_length=LABEL)] = "",
     note: Annotated[str, Form(max_length=NOTE)] = "",
-    back: Annotated[Literal["client", "recommendation"], Form()] = "recommendation",
+    due: Annotated[list[str] | None, Form()] = None,
+    amount: Annotated[str, Form()] = "",
+    back: Annotated[Literal["today", "calls", "client", "recommendation"], Form()] = "recommendation",
     seal: Annotated[str, Form(max_length=MAX_SEAL)] = "",
 ) -> Response:
-    feedback.record(services, served, visitor, NewFeedback(client, product, status, reason, note), seal)
-    if not served.knows(client, product):
+    worth = read_amount(amount, served.interactions.currency)
+    given = NewFeedback(client, product, status, reason, note, read_date(first_filled(due or [])), worth)
+    feedback.record(services, served, visitor, given, seal)
+    if back == "today":
+        return RedirectResponse("/", 303)
+    if back == "calls" or not served.knows(client, product):
         return RedirectResponse("/calls", 303)
     if back == "client":
         return RedirectResponse(f"/client?{urlencode({'name': client, 'decided': product})}", 303)

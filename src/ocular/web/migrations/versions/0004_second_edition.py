@@ -14,6 +14,7 @@ def upgrade() -> None:
     op.add_column("feedback", sa.Column("due", sa.Date(), nullable=True))
     op.add_column("feedback", sa.Column("amount", sa.Double(), nullable=True))
     op.create_index("ix_feedback_due", "feedback", ["due"])
+    op.create_index("ix_feedback_product_id", "feedback", ["product", "id"])
     op.create_table(
         "shown",
         sa.Column("pair", sa.String(length=64), nullable=False),
