@@ -104,7 +104,7 @@ def measure(sample: Showcase, folder: Path) -> None:
     methods = [Method("evidence", [own]), Method("user-knn"), Method("popularity")]
     shared: dict[str, Any] = {"tune": "none", "metric": "recall", "M": N_MEASURED, "random_state": 0}
     purchases: Any = interactions.purchases
-    date = str((purchases.time.max() - BACKTEST_DAYS).astype("datetime64[D]"))
+    date = str(purchases.time.max().astype("datetime64[D]") - BACKTEST_DAYS)
     at_random = compare(interactions, methods, instances=1, test_share=TEST_SHARE, **shared)
     by_date = backtest(interactions, date, methods, **shared)
     for comparison, held_out, day in ((at_random, TEST_SHARE, None), (by_date, None, date)):
