@@ -25,7 +25,6 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
     """Show the best next steps, the follow-ups that are due, and what clients are due to buy again."""
     clients, day = services.visibility.clients_of(served, visitor), now().date()
     steps = next_steps(services, served, visitor, clients, MAX_STEPS)
-    services.view_log.write(visitor.user.name, "today viewed", "", visitor.address)
     shown = [(step.recommendation.client, step.recommendation.product) for step in steps]
     services.shown.note(visitor, shown, served)
     calls = read_pipeline(services.database, served, visitor)
