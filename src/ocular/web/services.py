@@ -13,6 +13,7 @@ from ocular.web.auth import Authenticator
 from ocular.web.database import Database
 from ocular.web.news import News
 from ocular.web.outcomes import OutcomeLog
+from ocular.web.password_threads import PasswordThreads
 from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
@@ -37,6 +38,7 @@ class Services:
         registry.on_served = self.news.begin
         self.pattern_names = PatternNames(database)
         registry.given_names = self.pattern_names.names_of
+        self.password_threads = PasswordThreads()
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
         self._started = False
 
@@ -51,6 +53,7 @@ class Services:
         self.registry.stop()
         self.news.wait(STOP_SECONDS)
         self.shown.stop()
+        self.password_threads.stop()
         self.database.close()
 
     @property
