@@ -23,7 +23,6 @@ from ocular.web.campaign import (
     plan_campaign,
     view_rows,
 )
-from ocular.web.csv_export import download
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.errors import RefusedError
 from ocular.web.feedback_seal import MAX_SEAL
@@ -184,7 +183,9 @@ def export_campaign(
     campaign = plan_campaign(services, served, visitor, item, wanted)
     readable = services.visibility.readable_names(served, visitor)
     services.view_log.write(visitor.user.name, "campaign exported", name, visitor.address)
-    return download("campaign.csv", COLUMNS, export_rows(services, served, readable, campaign))
+    return services.exports.download(
+        visitor, "campaign.csv", COLUMNS, export_rows(services, served, readable, campaign)
+    )
 
 
 @router.post("/product/calls", dependencies=[GenuineForm])
