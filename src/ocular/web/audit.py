@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 from sqlalchemy import Select, delete, func, insert, select
 from sqlalchemy.orm import Session as Transaction
@@ -85,7 +85,7 @@ class AuditFilter:
         if self.since is not None:
             query = query.where(AuditEntry.at >= _midnight(self.since))
         if self.until is not None:
-            query = query.where(AuditEntry.at < _midnight(self.until) + timedelta(days=1))
+            query = query.where(AuditEntry.at <= datetime.combine(self.until, time.max, UTC))
         return query
 
 

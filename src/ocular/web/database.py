@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -160,6 +161,7 @@ def _engine(url: str) -> Engine:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
             engine = create_engine(parsed, pool_size=20, pool_timeout=WAIT, connect_args={"timeout": WAIT})
+            event.listen(engine, "do_connect", _create_sqlite)
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
@@ -180,6 +182,14 @@ def _engine(url: str) -> Engine:
     event.listen(engine, "do_connect", _connect_postgres)
     event.listen(engine, "begin", _begin_postgres)
     return engine
+
+
+def _create_sqlite(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
+    """Create the file for its owner only; SQLite gives the files beside it the same rights."""
+    path = str(arguments[0])
+    if not path.startswith((":", "file:")):
+        with suppress(OSError):  # SQLite says what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
