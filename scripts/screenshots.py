@@ -4,7 +4,7 @@ Pictures of every page of the demo, for every role: light and dark, wide and on 
 python scripts/screenshots.py [-o screenshots] [--readme]     needs Chromium and Pillow
 
 Pages are found by following links from the first one; of pages that have one address and many contents, such as those
-of clients, the one of the demo's first client is taken. With --readme those of the README are put into docs/screenshots.
+of clients, the one of the demo's first client is taken. --readme puts the README's into docs/screenshots.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sign_in(browser: Browser, site: str, name: str, password: str) -> BrowserCon
 
 
 def find_pages(context: BrowserContext, site: str) -> dict[str, str]:
-    """Return an address for each page that can be reached, by its path: the one that is about the hero, or the first."""
+    """Return an address for each page that can be reached, by its path: one about the hero, or else the first."""
     page, pages, waiting = context.new_page(), {"/": "/"}, ["/"]
     while waiting:
         page.goto(waiting.pop(0))

@@ -19,6 +19,8 @@ from ocular.web.dependencies import EVERYBODY, Allowed, check_csrf
 from ocular.web.middleware import SAFE
 from ocular.web.settings import Settings
 from ocular.web.tables import AuditEntry, Role
+from ocular.web.uploads import Kind
+from ocular.web.user_import import UserPreview
 
 PUBLIC = {
     ("GET", "/sign-in"),
@@ -38,6 +40,7 @@ NARROW = {  # all others are for everybody who has signed in
     "/team": LEADERS,
     "/team/assignments": LEADERS,
     "/team/assignments/preview": LEADERS,
+    "/team/assignments/match": LEADERS,
     "/team/assignments.csv": LEADERS,
     "/team/feedback.csv": LEADERS,
     "/admin": ADMINS,
@@ -47,6 +50,10 @@ NARROW = {  # all others are for everybody who has signed in
     "/admin/tokens/revoke": ADMINS,
     "/admin/users": ADMINS,
     "/admin/users/active": ADMINS,
+    "/admin/users/import": ADMINS,
+    "/admin/users/invitations.csv": ADMINS,
+    "/admin/users/invite": ADMINS,
+    "/admin/users/preview": ADMINS,
     "/admin/users/edit": ADMINS,
     "/admin/users/password": ADMINS,
     "/admin/users/sign-out": ADMINS,
@@ -120,13 +127,14 @@ def shared_root(shared: Site) -> Browser:
     return shared.browser("root")
 
 
-def kept_file(site: Site, browser: Browser, content: str) -> str:
+def kept_file(site: Site, browser: Browser, content: str, kind: Kind = "assignments") -> str:
     """The key to a file that waits for the decision of whoever asks."""
     secret = browser.cookies.get(site.cookie)
     visitor = site.services.authenticator.visitor_of_session(secret, "") if secret else None
     if visitor is None:
         return ""
-    return site.services.uploads.store(visitor.user.id, "clients.csv", content.encode(), Preview(new=1)).key
+    preview = Preview(new=1) if kind == "assignments" else UserPreview()
+    return site.services.uploads.store(visitor.user.id, "clients.csv", content.encode(), preview, kind).key
 
 
 def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Response:
@@ -134,7 +142,7 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
     client = site.clients("ana")[0]
     pair = {"client": client, "product": site.open_product(client)}
     csv = f'client,seller\n"{client}",ana\n'
-    key = kept_file(site, browser, csv)
+    key, users_key = kept_file(site, browser, csv), kept_file(site, browser, "username\nben\n", "users")
     number = next(iter(site.services.served.patterns))
     needs: dict[str, dict[str, Any]] = {
         "GET /client": {"params": {"name": client}},
@@ -148,6 +156,10 @@ def ask(site: Site, browser: Browser, way: Way, csrf: str = "") -> httpx2.Respon
         "POST /feedback": {"data": pair | {"status": "pursuing"}},
         "POST /team/assignments": {"data": {"key": key}},
         "POST /team/assignments/preview": {"data": {}, "files": {"file": ("clients.csv", csv.encode())}},
+        "POST /team/assignments/match": {"data": {}},
+        "POST /admin/users/invite": {"data": {"name": "ben"}},
+        "POST /admin/users/import": {"data": {"key": users_key}},
+        "POST /admin/users/preview": {"data": {}, "files": {"file": ("users.csv", b"username\nnew\n")}},
         "POST /admin/users": {"data": {"name": "new", "role": "seller", "password": "a password of a new one"}},
         "POST /admin/users/edit": {"data": {"name": "ben", "role": "seller", "team": "north"}},
         "POST /account/password": {"data": {"old": PASSWORD, "new": PASSWORD}},

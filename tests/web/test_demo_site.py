@@ -14,7 +14,8 @@ from sites import Browser
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
-from ocular.cli.demo import FITS, fit_models
+from ocular.cli.demo import FITS, fit_models, measure
+from ocular.evaluation.quality import read_quality
 from ocular.feedback import REASONS, Status
 from ocular.synthetic.showcase import showcase
 from ocular.synthetic.showcase_names import HERO, HERO_PRODUCT, SELLERS
@@ -44,7 +45,9 @@ class Site(NamedTuple):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("demo")
     url = f"sqlite:///{folder / 'demo.db'}"
-    fit_models(showcase(), folder / "models")
+    sample = showcase()
+    fit_models(sample, folder / "models")
+    measure(sample, folder / "models")
     people = demo.prepare(url, folder / "models")
     app = create_app(Settings(folder / "models", url, names=Names.EVERYBODY, secure=False))
     app.state.services.start()
@@ -169,6 +172,18 @@ def test_the_manager_finds_results_and_what_is_new(site: Site) -> None:
     counts = re.search(r"New\s*(?:<[^>]*>\s*)*(\d+)", news)
     assert counts is not None
     assert int(counts[1]) > 20
+
+
+def test_it_is_more_accurate_than_simpler_methods(site: Site) -> None:
+    records = read_quality(site.folder / "models")
+    assert set(records) == {"random", "by_date"}
+    for record in records.values():
+        recall = {method.model: method.recall for method in record.methods}
+        assert recall["evidence"] > 0.7
+        assert recall["evidence"] > recall["user-knn"] > recall["popularity"]
+    page = site.visit("hanna", "/model")
+    assert "Not measured yet" not in page
+    assert "other purchases" not in page
 
 
 def test_all_models_are_kept_with_their_days(site: Site) -> None:

@@ -57,15 +57,15 @@ def compare_models(old: OCuLaR, new: OCuLaR, n: int = 10, clients: Any = None) -
         if not isinstance(model, OCuLaR) or not hasattr(model, "history_"):
             raise ConfigError(f"expected two fitted models, got {type(model).__name__}; load them with ocular.load")
     n = min(check_n(n), max(old.interactions_.n_items, new.interactions_.n_items))
-    matched = _match(old.interactions_, new.interactions_, clients)
-    old_lists, new_lists = _lists(old, matched.old_users, n), _lists(new, matched.new_users, n)
+    matched = match_models(old.interactions_, new.interactions_, clients)
+    old_lists, new_lists = top_lists(old, matched.old_users, n), top_lists(new, matched.new_users, n)
     old_codes = np.where(old_lists >= 0, matched.old_codes[old_lists], -1)
     both = (matched.old_users >= 0) & (matched.new_users >= 0)
-    stayed_old, stayed_new = _stayed(old_codes, new_lists)
+    stayed_old, stayed_new = find_stayed(old_codes, new_lists)
     n_stayed = stayed_old.sum(axis=1)
     n_all = (old_lists >= 0).sum(axis=1) + (new_lists >= 0).sum(axis=1) - n_stayed
     jaccards = np.where(n_all > 0, n_stayed / np.maximum(n_all, 1), 1.0)[both]
-    pairs = _changed_pairs(old, new, matched, (old_codes, stayed_old), (new_lists, stayed_new))
+    pairs = changed_pairs(old, new, matched, (old_codes, stayed_old), (new_lists, stayed_new))
     return ModelChanges(
         n=n,
         jaccards=jaccards,
@@ -91,7 +91,8 @@ class Matched(NamedTuple):
         return np.where(codes < n_items, codes, -1)
 
 
-def _match(before: Interactions, now: Interactions, clients: Any) -> Matched:
+def match_models(before: Interactions, now: Interactions, clients: Any = None) -> Matched:
+    """Match by name: the clients of the new model first, in its order, then those that are gone."""
     there, here = before.user_rows, now.user_rows
     if there.keys().isdisjoint(here):
         raise DataError("expected two models of the same clients, got none of the same name in both")
@@ -118,7 +119,7 @@ def _named(before: Interactions, now: Interactions, clients: Iterable[Any]) -> l
     return list(dict.fromkeys(keys))
 
 
-def _lists(model: OCuLaR, users: Ints, n: int) -> Ints:
+def top_lists(model: OCuLaR, users: Ints, n: int) -> Ints:
     """Return the rows of the n best products of each client, −1 where there is none."""
     lists = np.full((len(users), n), -1, dtype=np.int64)
     there, width = np.flatnonzero(users >= 0), min(n, model.interactions_.n_items)
@@ -128,7 +129,7 @@ def _lists(model: OCuLaR, users: Ints, n: int) -> Ints:
     return lists
 
 
-def _stayed(old: Ints, new: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def find_stayed(old: Ints, new: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which entries of each list are in the other one too."""
     stayed_old, stayed_new = np.zeros(old.shape, dtype=bool), np.zeros(new.shape, dtype=bool)
     step = max(1, MAX_CELLS // max(old.shape[1] * new.shape[1], 1))
@@ -139,7 +140,7 @@ def _stayed(old: Ints, new: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]
     return stayed_old, stayed_new
 
 
-def _changed_pairs(
+def changed_pairs(
     old: OCuLaR,
     new: OCuLaR,
     matched: Matched,
@@ -163,12 +164,12 @@ def _changed_pairs(
     why = np.where(
         came,
         np.select(
-            [old_users < 0, old_items < 0, _owned(old, *old_rows), old.excluded_items_[old_items], rose],
+            [old_users < 0, old_items < 0, find_owned(old, *old_rows), old.excluded_items_[old_items], rose],
             [CLIENT_NEW, PRODUCT_NEW, RETURNED, ALLOWED_NOW, NEW_EVIDENCE],
             MOVED_UP,
         ),
         np.select(
-            [new_users < 0, new_items < 0, _owned(new, *new_rows), new.excluded_items_[new_items], fell],
+            [new_users < 0, new_items < 0, find_owned(new, *new_rows), new.excluded_items_[new_items], fell],
             [CLIENT_GONE, PRODUCT_GONE, BOUGHT, EXCLUDED_NOW, EVIDENCE_GONE],
             DISPLACED,
         ),
@@ -177,7 +178,7 @@ def _changed_pairs(
     return Pairs(change, why, ranks + 1, old_users, new_users, old_items, new_items, in_old, in_new)
 
 
-def _owned(model: OCuLaR, users: Ints, items: Ints) -> NDArray[np.bool_]:
+def find_owned(model: OCuLaR, users: Ints, items: Ints) -> NDArray[np.bool_]:
     """Return which pairs a model was fitted on."""
     data = model.interactions_
     bought = data.pair_users.astype(np.int64) * data.n_items + data.by_user.indices

@@ -28,6 +28,7 @@ PARAMETERS: dict[str, Any] = {
 }  # fmt: skip
 HELD_OUT = 0.14  # of the purchases, for the back-test
 FITS = {"first": 182, "second": 35, "latest": 0}  # models, each fitted to the purchases up to so many days ago
+TEST_SHARE, BACKTEST_DAYS, N_MEASURED = 0.25, 91, 10  # held out when methods are compared; recommendations per client
 NIGHT = 6  # hours that the fits of a day are old in the morning
 EXAMPLES = 3  # clients whose recommendations are printed
 
@@ -71,6 +72,7 @@ def demo(output: Path, serves: bool, port: int) -> None:
     click.echo(f'  {program} due {latest} --client "{sample.hero[0]}"')
     click.echo(f"  {program} diff {output / 'models' / 'second'} {latest}")
     if serves:
+        measure(sample, output / "models")
         _serve(output, port)
 
 
@@ -90,6 +92,24 @@ def fit_models(sample: Showcase, folder: Path) -> OCuLaR:
     assert model is not None  # noqa: S101  there are three
     click.echo(calibration_line(model))
     return model
+
+
+def measure(sample: Showcase, folder: Path) -> None:
+    """Compare the accuracy with simpler methods, on a random part of the purchases and by date, for the application."""
+    from ocular.evaluation.protocol import Method, backtest, compare
+    from ocular.evaluation.quality import record_of, save_quality
+
+    interactions = sample.interactions
+    own = {name: value for name, value in PARAMETERS.items() if name != "random_state"}
+    methods = [Method("evidence", [own]), Method("user-knn"), Method("popularity")]
+    shared: dict[str, Any] = {"tune": "none", "metric": "recall", "M": N_MEASURED, "random_state": 0}
+    purchases: Any = interactions.purchases
+    date = str(purchases.time.max().astype("datetime64[D]") - BACKTEST_DAYS)
+    at_random = compare(interactions, methods, instances=1, test_share=TEST_SHARE, **shared)
+    by_date = backtest(interactions, date, methods, **shared)
+    for comparison, held_out, day in ((at_random, TEST_SHARE, None), (by_date, None, date)):
+        record = record_of(comparison.rows(), "recall", N_MEASURED, "none", held_out, day)
+        save_quality(folder, interactions.fingerprint(), record)
 
 
 def example_clients(model: OCuLaR, sample: Showcase) -> list[str]:

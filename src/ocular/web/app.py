@@ -36,7 +36,9 @@ from ocular.web.routes import (
     invitations,
     model,
     new_rows,
+    news,
     patterns,
+    performance,
     products,
     profile,
     recommendations,
@@ -44,6 +46,7 @@ from ocular.web.routes import (
     sign_in,
     team,
     today,
+    user_import,
     whitespace,
 )
 from ocular.web.services import Services
@@ -56,7 +59,7 @@ MAX_THREADS = 16  # that answer at once; most of them wait for the database, and
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
 PAGES = (
     sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, products, whitespace,
-    search, new_rows, team, model, admin,
+    search, new_rows, team, performance, news, model, admin, user_import,
 )  # fmt: skip
 # after these errors a person may send the feedback again
 RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, DatabaseError)

@@ -32,6 +32,13 @@ class AssignedClients:
         """Return the rows of the clients of one person, ascending."""
         return self.by_user.get(user_id, NO_CLIENTS)
 
+    def owners(self, n_users: int) -> NDArray[np.int64]:
+        """Return (n_users,) the person that each client is assigned to; −1 for nobody."""
+        owners = np.full(n_users, -1, dtype=np.int64)
+        for user_id, clients in self.by_user.items():
+            owners[clients] = user_id
+        return owners
+
     def all_clients(self) -> NDArray[np.int64]:
         """Return the rows of all clients that somebody has."""
         return np.concatenate([NO_CLIENTS, *self.by_user.values()])

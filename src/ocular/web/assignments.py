@@ -33,6 +33,7 @@ class Preview:
     freed: int = 0
     errors: list[str] = field(default_factory=list)  # each with the number of its line
     n_errors: int = 0
+    unmatched: dict[str, int] = field(default_factory=dict)  # names in the data that no seller has, and their clients
 
     def refuse(self, line: int, mistake: object) -> None:
         self.n_errors += 1
@@ -61,7 +62,7 @@ def read_assignments(
     owners = {client: Owner(user_id, team) for client, user_id, team in transaction.execute(assigned)}
     admin = visitor.role is Role.ADMIN
     preview, changes, seen = Preview(), dict[str, int | None](), set[str]()
-    lines = csv.reader(io.StringIO(content, newline=""), delimiter=_delimiter(content))
+    lines = csv.reader(io.StringIO(content, newline=""), delimiter=find_delimiter(content))
     try:
         header = [name.strip().casefold() for name in next(lines, [])]
         if sorted(header) != sorted(COLUMNS):
@@ -97,7 +98,7 @@ def read_assignments(
     return preview, changes
 
 
-def _delimiter(content: str) -> str:
+def find_delimiter(content: str) -> str:
     """Return the delimiter of the first line: spreadsheets use the one of their country."""
     first = content.partition("\n")[0]
     return max(DELIMITERS, key=first.count)

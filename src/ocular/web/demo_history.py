@@ -7,8 +7,6 @@ model that was served at the time, which had not seen the purchase.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -20,6 +18,7 @@ from ocular.feedback import REASONS, Status
 from ocular.synthetic.showcase_names import HERO, HERO_PRODUCT
 from ocular.web.feedback_seal import shown_recommendation
 from ocular.web.registry import ServedModel
+from ocular.web.shown import pair_digest
 from ocular.web.tables import AuditEntry, Base, Feedback, Shown, User
 
 SEED, PERIOD = 6, 182  # days
@@ -195,8 +194,8 @@ def _shown(
                 seen.setdefault((client, product), model.created + (end - model.created) * float(rng.beta(1.5, 1.0)))
     for (client, product), at in seen.items():
         version = _model_at(models, at).version
-        pair = hashlib.sha256(json.dumps([client, product]).encode()).hexdigest()
-        yield Shown(pair=pair, client=client, product=product, at=at, user_id=owners[client].id, model=version)
+        pair, user_id = pair_digest(client, product), owners[client].id
+        yield Shown(pair=pair, client=client, product=product, at=at, user_id=user_id, model=version)
 
 
 def _lately(rng: np.random.Generator, now: datetime) -> datetime:

@@ -34,6 +34,11 @@ def address_of(request: Request) -> str:
     return plain_address(request.client.host if request.client is not None else None)
 
 
+def site_address(request: Request, *, secure: bool) -> str:
+    """Return the address of the site as the visitor reached it, without a path, for links to pass on."""
+    return f"{'https' if secure else request.url.scheme}://{request.url.netloc}"
+
+
 def visitor_by_session(request: Request, services: CurrentServices) -> Visitor | None:
     secret = request.cookies.get(services.cookie)
     return services.authenticator.visitor_of_session(secret, address_of(request)) if secret else None

@@ -58,6 +58,7 @@ def record(services: Services, served: ServedModel, visitor: Visitor, given: New
     if shown is None:
         with services.computing:
             shown = shown_recommendation(served, served.advisor.explain(given.client, given.product))
+    services.shown.add(visitor.user.id, [(given.client, given.product)], shown.model)
     return save_feedback(services.database, visitor, given, shown)
 
 

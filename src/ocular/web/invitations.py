@@ -28,6 +28,11 @@ def create_link(transaction: Transaction, user: User, purpose: Purpose, hours: f
     return token
 
 
+def invitation_address(site: str, token: str) -> str:
+    """Return the address that somebody is invited with."""
+    return f"{site.rstrip('/')}{PATHS['invitation']}/{token}"
+
+
 def sign_in_link(transaction: Transaction, user: User, site: str) -> str:
     """Return an address on `site` that signs somebody in: once, within an hour, and only from the same machine."""
     return f"{site.rstrip('/')}{PATHS['sign-in']}/{create_link(transaction, user, 'sign-in', SIGN_IN_HOURS)}"

@@ -45,7 +45,7 @@ HEADERS = {
 AnswerError = Callable[[Request, Exception], Awaitable[Response]]
 
 
-UPLOAD = "/team/assignments/preview"  # the only path that takes a file
+UPLOAD, USERS_UPLOAD = "/team/assignments/preview", "/admin/users/preview"  # the paths that take a file
 
 
 class TooLargeError(HTTPException):
@@ -66,7 +66,7 @@ class Guard:
             return
         started, number, status = time.perf_counter(), uuid.uuid4().hex[:12], 500
         headers, n_bytes, answered = Headers(scope=scope), 0, False
-        limit = self._settings.max_upload if scope["path"] == UPLOAD else self._settings.max_body
+        limit = self._settings.max_upload if scope["path"] in (UPLOAD, USERS_UPLOAD) else self._settings.max_body
 
         async def receive_limited() -> Message:
             nonlocal n_bytes

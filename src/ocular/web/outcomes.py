@@ -1,83 +1,112 @@
-"""What became of recommendations: how many have which status, by pattern and by seller."""
+"""
+What became of recommendations: the latest status of every pair of client and product, as columns in memory.
+
+Feedback is only ever added, so that each request reads on from where the last one stopped. Pairs are those of all
+models together: a refit changes nothing.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import aliased
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
 
 from ocular.feedback import Status
-from ocular.web.auth import Visitor
 from ocular.web.database import Database
-from ocular.web.feedback import latest_ids
-from ocular.web.tables import Assignment, Feedback
-from ocular.web.visibility import Query, only_overseen
+from ocular.web.tables import Feedback
 
+STATUSES = tuple(Status)
+PURSUED = frozenset({Status.PURSUING, Status.WON, Status.LOST})  # somebody took it up
+TAIL = 200  # rows that are read again: another process may commit a smaller number later
+NEVER = -1
 
-@dataclass(frozen=True)
-class Outcomes:
-    """The number of recommendations with each status."""
-
-    counts: dict[Status, int]
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def hit_rate(self) -> float | None:
-        """The share of won recommendations among those that were won or lost."""
-        won, lost = self.counts[Status.WON], self.counts[Status.LOST]
-        return won / (won + lost) if won + lost else None
-
-
-def total_outcomes(parts: Iterable[Outcomes]) -> Outcomes:
-    """Return the sum of several outcomes; zeros for none."""
-    counts = dict.fromkeys(Status, 0)
-    for outcomes in parts:
-        for status, count in outcomes.counts.items():
-            counts[status] += count
-    return Outcomes(counts)
-
-
-@dataclass(frozen=True)
-class PatternOutcomes:
-    """What became of the recommendations whose strongest reason was one pattern, or another kind, of one model."""
-
-    model: str
-    label: str
-    outcomes: Outcomes
-
-
-def outcomes_by_pattern(database: Database, visitor: Visitor) -> list[PatternOutcomes]:
-    """Return outcomes, the newest model first, and within a model the pattern with most feedback first."""
-    key = (Feedback.model, Feedback.pattern, Feedback.label)  # the other kinds have no number, but a label
-    query = only_overseen(select(*key, Feedback.status, func.count()), visitor)
-    query = query.where(Feedback.id.in_(latest_ids())).group_by(*key, Feedback.status)
-    counts: dict[tuple[str, int | None, str], dict[Status, int]] = {}
-    with database.reading() as transaction:
-        for model, pattern, label, status, count in transaction.execute(query):
-            counts.setdefault((model, pattern, label), dict.fromkeys(Status, 0))[Status(status)] = count
-        first_use = dict(
-            transaction.execute(select(Feedback.model, func.min(Feedback.id)).group_by(Feedback.model)).all()
-        )
-    by_pattern = [
-        PatternOutcomes(model, label or "no pattern", Outcomes(of_status))
-        for (model, _, label), of_status in counts.items()
+PAIR = np.dtype(
+    [
+        ("id", np.int64),  # of the latest feedback, as what follows down to `product`
+        ("at", np.int64),  # seconds since 1970
+        ("status", np.int8),  # place in STATUSES
+        ("user", np.int64),
+        ("amount", np.float64),
+        ("confidence", np.float64),
+        ("label", np.int32),  # these four are places in Outcomes.texts
+        ("reason", np.int32),
+        ("client", np.int32),
+        ("product", np.int32),
+        ("pursued", np.int64),  # when it was first pursued; NEVER
+        ("judged", np.int64),  # when it first got any status
     ]
-    return sorted(by_pattern, key=lambda part: (-first_use[part.model], -part.outcomes.total, part.label))
+)
+COLUMNS = (
+    Feedback.id, Feedback.at, Feedback.client, Feedback.product, Feedback.user_id, Feedback.status, Feedback.amount,
+    Feedback.confidence, Feedback.label, Feedback.reason,
+)  # fmt: skip
 
 
-def outcomes_by_owner(database: Database, visitor: Visitor) -> dict[int, Outcomes]:
-    """Return what became of the recommendations to the clients of each person, by the person's number."""
-    owner = aliased(Assignment)
-    query: Query = select(owner.user_id, Feedback.status, func.count()).select_from(Feedback)
-    query = only_overseen(query.join(owner, owner.client == Feedback.client), visitor)
-    query = query.where(Feedback.id.in_(latest_ids())).group_by(owner.user_id, Feedback.status)
-    counts: dict[int, dict[Status, int]] = {}
-    with database.reading() as transaction:
-        for user_id, status, count in transaction.execute(query):
-            counts.setdefault(user_id, dict.fromkeys(Status, 0))[Status(status)] = count
-    return {user_id: Outcomes(of_status) for user_id, of_status in counts.items()}
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Every pair with feedback, as an array of PAIR."""
+
+    pairs: NDArray[np.void]
+    texts: list[str]  # labels, reasons, clients and products
+
+
+class OutcomeLog:
+    """One copy of the outcomes, shared by all threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._lock = database, threading.Lock()
+        self._pairs, self._n = np.empty(1024, dtype=PAIR), 0
+        self._place: dict[tuple[int, int], int] = {}  # of each pair of client and product
+        self._texts: list[str] = []
+        self._codes: dict[str, int] = {}
+        self._last, self._recent = 0, set[int]()
+        self._outcomes = Outcomes(self._pairs[:0].copy(), self._texts)
+
+    def read(self) -> Outcomes:
+        """Return the outcomes with all feedback that is stored by now."""
+        with self._lock:
+            query = select(*COLUMNS).where(Feedback.id > self._last - TAIL).order_by(Feedback.id)
+            with self._database.reading() as transaction:
+                rows = transaction.execute(query).all()
+            new = [row for row in rows if row.id not in self._recent]
+            if new:
+                for row in new:
+                    self._add(row)
+                self._last = max(self._last, new[-1].id)
+                self._recent = {row.id for row in rows if row.id > self._last - TAIL}
+                self._outcomes = Outcomes(self._pairs[: self._n].copy(), self._texts)
+            return self._outcomes
+
+    def _add(self, row: Any) -> None:
+        number, at, client, product, user, status, amount, confidence, label, reason = row  # as COLUMNS
+        seconds, status = int(at.timestamp()), Status(status)
+        key = self._code(client), self._code(product)
+        place = self._place.setdefault(key, self._n)
+        if place == self._n:
+            self._n += 1
+            if self._n > len(self._pairs):
+                self._pairs = np.concatenate([self._pairs, np.empty_like(self._pairs)])
+            self._pairs[place] = (0, 0, 0, 0, np.nan, 0.0, 0, 0, *key, NEVER, seconds)
+        pair = self._pairs[place]
+        if status in PURSUED and pair["pursued"] == NEVER:
+            pair["pursued"] = seconds
+        if number > pair["id"]:
+            pair["id"], pair["at"], pair["user"], pair["confidence"] = number, seconds, user, confidence
+            pair["status"], pair["amount"] = STATUSES.index(status), np.nan if amount is None else amount
+            pair["label"], pair["reason"] = self._code(label), self._code(reason)
+
+    def _code(self, text: str) -> int:
+        code = self._codes.setdefault(text, len(self._texts))
+        if code == len(self._texts):
+            self._texts.append(text)
+        return code
+
+
+def with_status(pairs: NDArray[np.void], statuses: Iterable[Status]) -> NDArray[np.bool_]:
+    """Return which pairs have one of the statuses."""
+    return np.isin(pairs["status"], [STATUSES.index(status) for status in statuses])

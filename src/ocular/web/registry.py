@@ -11,11 +11,14 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from ocular.advisor import Advisor, Recommendation
 from ocular.artifact import MANIFEST, read_manifest
@@ -25,8 +28,10 @@ from ocular.errors import ArtifactError, OcularError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
+from ocular.model import OCuLaR
 from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
+from ocular.web.model_changes import Changes
 from ocular.web.opportunities import Opportunities
 from ocular.web.pattern_index import PatternIndex
 from ocular.web.search import SearchIndex
@@ -42,6 +47,13 @@ KIND_LABELS = {
 _log = logging.getLogger("ocular.web")
 
 
+class Comparison:
+    """What the served model changed; filled in while it serves already."""
+
+    changes: Changes | None = None  # None where there is no model before it
+    done = False
+
+
 @dataclass(frozen=True)
 class ServedModel:
     """A model with everything that pages need of it, computed once."""
@@ -52,6 +64,7 @@ class ServedModel:
     opportunities: Opportunities
     patterns: dict[int, CoCluster]  # by number
     given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # of patterns that managers renamed
+    comparison: Comparison = field(default_factory=Comparison)
 
     @cached_property
     def pattern_index(self) -> PatternIndex:
@@ -86,6 +99,17 @@ class ServedModel:
     @property
     def created(self) -> datetime:
         return _created(self.manifest)
+
+    def is_new(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.bool_]:
+        """Return which pairs of rows the model before this one did not recommend; none while that is not known."""
+        changes = self.comparison.changes
+        return np.zeros(np.shape(items), dtype=bool) if changes is None else changes.is_new(users, items)
+
+    def is_new_pair(self, client: str, product: str) -> bool:
+        """Return whether the model before this one did not recommend the product, both by label."""
+        return self.knows(client, product) and bool(
+            self.is_new(self.interactions.user_rows[client], self.interactions.item_rows[product])
+        )
 
     def pattern_label(self, number: int) -> str:
         """Return the name of a pattern; some are too small for one."""
@@ -130,11 +154,15 @@ class ServedModel:
         return product_name(product if row is None else self.interactions.item_name(row))
 
 
+LoadPrevious = Callable[[], tuple[str, OCuLaR] | None]  # version and model
+
+
 class Registry:
     """Loads the newest model of a folder and watches for newer ones."""
 
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
+        self.on_served: Callable[[ServedModel, LoadPrevious], None] = lambda _served, _previous: None
         self.given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # set before the start
         self._served: ServedModel | None = None
         self._refused: dict[Path, object] = {}  # the state of the files of each broken model
@@ -165,19 +193,22 @@ class Registry:
     def refresh(self) -> None:
         """Serve the newest model that can be read, unless it is served already."""
         with self._lock:
-            for path, manifest in self._newest_first():
-                version = f"{path.name}-{manifest['digest'][:8]}"
+            models = self._newest_first()
+            for place, (path, manifest) in enumerate(models):
+                version = _version(path, manifest)
                 if self._served is not None and self._served.version == version:
                     return
                 state = _file_state(path)
                 if self._refused.get(path) == state:
                     continue
+                before = self._served
                 try:
                     self._served = _serve(path, version, manifest, self.given_names)
                 except (OcularError, OSError) as error:
                     self._refuse(path, str(error), state)
                     continue
                 _log.info("serving the model %s", version)
+                self.on_served(self._served, _previous(before, models[place + 1 :]))
                 return
 
     def _refuse(self, path: Path, reason: str, state: object = None) -> None:
@@ -207,6 +238,25 @@ class Registry:
                 self.refresh()
             except Exception:  # whatever it is, the old model goes on serving
                 _log.exception("looking for a new model failed")
+
+
+def _version(path: Path, manifest: dict[str, Any]) -> str:
+    return f"{path.name}-{manifest['digest'][:8]}"
+
+
+def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]]]) -> LoadPrevious:
+    """Return what loads the model before: the one served until now, or after a start the newest older one."""
+    if before is not None:
+        served = before.version, before.advisor.model
+        return lambda: served
+
+    def load() -> tuple[str, OCuLaR] | None:
+        for path, manifest in older:
+            with suppress(OcularError, OSError):
+                return _version(path, manifest), Advisor.load(path).model
+        return None
+
+    return load
 
 
 def _created(manifest: dict[str, Any]) -> datetime:

@@ -11,13 +11,17 @@ from ocular.web.assignment_cache import AssignmentCache
 from ocular.web.audit import ViewLog
 from ocular.web.auth import Authenticator
 from ocular.web.database import Database
+from ocular.web.news import News
+from ocular.web.outcomes import OutcomeLog
 from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
+from ocular.web.shown import ShownLog
 from ocular.web.tables import Key
 from ocular.web.uploads import Uploads
 from ocular.web.visibility import Visibility
 
+STOP_SECONDS = 10.0  # for a comparison of models that is under way
 MAX_COMPUTING = 2  # threads that explain and write pages at once: they take turns at one interpreter
 
 
@@ -29,6 +33,8 @@ class Services:
         self.authenticator, self.view_log = Authenticator(settings, database), ViewLog(database)
         self.assignments = AssignmentCache(database, registry)
         self.visibility = Visibility(database, self.assignments, settings.names)
+        self.outcomes, self.shown, self.news = OutcomeLog(database), ShownLog(database), News(database)
+        registry.on_served = self.news.begin
         self.pattern_names = PatternNames(database)
         registry.given_names = self.pattern_names.names_of
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
@@ -43,6 +49,8 @@ class Services:
 
     def stop(self) -> None:
         self.registry.stop()
+        self.news.wait(STOP_SECONDS)
+        self.shown.stop()
         self.database.close()
 
     @property

@@ -153,13 +153,14 @@ class Link(Base):
     user: Mapped[User] = relationship(lazy="joined")
 
 
-class ModelLists(Base):
-    """The top recommendations of a model that was served, for What's new after the next one."""
+class ModelChanges(Base):
+    """What a model changed against the one that was served before it, for What's new."""
 
-    __tablename__ = "model_lists"
+    __tablename__ = "model_changes"
     version: Mapped[str] = mapped_column(String(LABEL), primary_key=True)
-    at: Mapped[datetime] = mapped_column(Moment, default=now)  # when it began to be served
-    lists: Mapped[bytes] = mapped_column(LargeBinary)  # compressed
+    at: Mapped[datetime] = mapped_column(Moment, default=now, index=True)
+    renamed: Mapped[str] = mapped_column(Text)  # patterns that have another label now, as JSON: old to new
+    changes: Mapped[bytes] = mapped_column(LargeBinary)  # compressed; empty once newer models have come
 
 
 class AuditEntry(Base):

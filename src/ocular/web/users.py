@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Transaction
 
@@ -16,19 +16,18 @@ from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
 
 VALID_NAME = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{NAME - 1}}}")
 TOKEN_DAYS = 365
+NO_PASSWORD = ""  # the hash of none: nothing matches it
 
 
 def add_user(
-    transaction: Transaction, name: str, role: str, password: str, *, full_name: str = "", team: str = ""
+    transaction: Transaction, name: str, role: str, password: str | None, *, full_name: str = "", team: str = ""
 ) -> User:
-    """Add somebody who may sign in."""
-    name = name.strip().casefold()
-    if not VALID_NAME.fullmatch(name):
-        raise ConfigError(f"expected a name of letters, digits and . _ @ + -, got {name!r}")
-    taken = ConfigError(f"expected a new name, got {name!r}, which is taken")
+    """Add somebody who may sign in; without a password, once they have accepted an invitation."""
+    name = checked_name(name)
+    taken = ConfigError(f"Username taken: {name!r}")
     if transaction.scalar(select(User.id).where(User.name == name)) is not None:
         raise taken
-    user = User(name=name, password=credentials.hash_password(password))
+    user = User(name=name, password=NO_PASSWORD if password is None else credentials.hash_password(password))
     update_user(transaction, user, role, full_name, team)
     transaction.add(user)
     try:
@@ -36,6 +35,14 @@ def add_user(
     except IntegrityError:  # somebody else took it a moment ago
         raise taken from None
     return user
+
+
+def checked_name(name: str) -> str:
+    """Return a username as it is stored, or raise."""
+    name = name.strip().casefold()
+    if not VALID_NAME.fullmatch(name):
+        raise ConfigError(f"expected a username of letters, digits and . _ @ + -, got {name!r}")
+    return name
 
 
 def update_user(transaction: Transaction, user: User, role: str, full_name: str, team: str) -> None:
@@ -47,7 +54,16 @@ def update_user(transaction: Transaction, user: User, role: str, full_name: str,
         raise ConfigError(f"expected names of at most {NAME} characters, got {max(len(full_name), len(team))}")
     teams = transaction.scalars(select(User.team).where(User.name != user.name).distinct().order_by(User.team))
     spelling = next((known for known in teams if known.casefold() == team.casefold()), team)
+    if user.role == Role.ADMIN and role != Role.ADMIN:
+        check_not_last_admin(transaction, user)
     user.role, user.full_name, user.team = role, full_name or user.name, spelling
+
+
+def check_not_last_admin(transaction: Transaction, user: User) -> None:
+    """Raise where nobody else could administer."""
+    others = select(func.count()).where(User.role == Role.ADMIN, User.active, User.id != user.id)
+    if user.role == Role.ADMIN and not transaction.scalar(others):
+        raise ConfigError(f"{user.name} is the last administrator; make somebody else one first")
 
 
 def find_user(transaction: Transaction, name: str) -> User:
@@ -56,6 +72,15 @@ def find_user(transaction: Transaction, name: str) -> User:
     if user is None:
         raise ConfigError(f"expected the name of somebody who may sign in, got {name!r}")
     return user
+
+
+def search_users(transaction: Transaction, text: str) -> tuple[Select[User], int]:
+    """Return a query of the users whose username, full name, role or team has every word of the text, and how many."""
+    query = select(User)
+    for word in text.split():
+        columns = (User.name, User.full_name, User.role, User.team)
+        query = query.where(or_(*(func.lower(column).contains(word.lower(), autoescape=True) for column in columns)))
+    return query, transaction.scalar(select(func.count()).select_from(query.subquery())) or 0
 
 
 def set_password(transaction: Transaction, user: User, password: str) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session as Transaction
 
 from ocular.errors import ConfigError
 from ocular.web import audit as log
@@ -16,20 +17,32 @@ from ocular.web import users
 from ocular.web.audit import AuditFilter, audit
 from ocular.web.auth import Visitor
 from ocular.web.csv_export import download
-from ocular.web.dependencies import Admin, CurrentServices, GenuineForm
+from ocular.web.dependencies import Admin, CurrentServices, GenuineForm, site_address
 from ocular.web.errors import RefusedError
+from ocular.web.invitations import INVITATION_HOURS, create_link, invitation_address
 from ocular.web.services import Services
 from ocular.web.tables import LABEL, AuditEntry, Role, Session, Token, User, now
 from ocular.web.templating import render
 
 router = APIRouter(prefix="/admin")
-PAGE_LENGTH = 100
+PAGE_LENGTH, USERS_PER_PAGE = 100, 50
+ROLES = {
+    Role.SELLER: "Sees their own clients: recommendations, reasons, pipeline and results.",
+    Role.MANAGER: "Also sees the clients and results of the team and unassigned clients, and assigns clients.",
+    Role.ADMIN: "Sees everything, and manages users, API tokens and the audit log.",
+}
 MAX_TOKEN_DAYS = 3650
 
 
+Search = Annotated[str, Query(max_length=LABEL)]
+PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
+
+
 @router.get("")
-def overview(request: Request, services: CurrentServices, visitor: Admin) -> Response:
-    return _overview(request, services, visitor)
+def overview(
+    request: Request, services: CurrentServices, visitor: Admin, search: Search = "", page: PageNumber = 1
+) -> Response:
+    return _overview(request, services, visitor, search=search, page=page)
 
 
 def _overview(
@@ -37,21 +50,32 @@ def _overview(
     services: Services,
     visitor: Visitor,
     *,
+    search: str = "",
+    page: int = 1,
     token: str | None = None,
+    invitation: dict[str, object] | None = None,
     form: str | None = None,
     typed: dict[str, str] | None = None,
     line: str | None = None,
 ) -> Response:
-    """Show people and tokens; `token` is new, and `line` says what is wrong in `form`, where `typed` was entered."""
+    """Show users and tokens; `token` or `invitation` is new, and `line` says what is wrong with `typed` in `form`."""
     with services.database.reading() as transaction:
+        query, total = users.search_users(transaction, search)
+        n_pages = max(1, -(-total // USERS_PER_PAGE))
+        page = min(page, n_pages)
         sessions = select(func.count()).where(Session.user_id == User.id).scalar_subquery()
+        query = query.add_columns(sessions).order_by(User.name).offset((page - 1) * USERS_PER_PAGE)
         values: dict[str, Any] = {
-            "users": transaction.execute(select(User, sessions).order_by(User.name)).all(),
+            "users": transaction.execute(query.limit(USERS_PER_PAGE)).all(),
             "tokens": list(transaction.scalars(select(Token).order_by(Token.id))),
+            "names": list(transaction.scalars(select(User.name).where(User.active).order_by(User.name))),
+            "teams": list(transaction.scalars(select(User.team).where(User.team != "").distinct().order_by(User.team))),
         }
     values |= {
-        "visitor": visitor, "roles": list(Role), "token": token, "days": users.TOKEN_DAYS, "now": now(),
-        "form": form, "typed": typed, "line": line,
+        "visitor": visitor, "roles": ROLES, "token": token, "days": users.TOKEN_DAYS, "now": now(),
+        "form": form, "typed": typed, "line": line, "invitation": invitation, "no_password": users.NO_PASSWORD,
+        "search": search, "page": page, "n_pages": n_pages, "total": total,
+        "query": urlencode({"search": search} if search else {}),
         "added": typed if form == "add" else dict.fromkeys(("name", "role", "full_name", "team"), ""),
     }  # fmt: skip
     return render(request, "admin.html", values, status_code=200 if line is None else 400)
@@ -68,14 +92,38 @@ def add_user(
     full_name: Annotated[str, Form()] = "",
     team: Annotated[str, Form()] = "",
 ) -> Response:
+    """Add a user with a password, or without one and with an invitation, which is shown this once."""
     try:
         with services.database.writing() as transaction:
-            user = users.add_user(transaction, name, role, password, full_name=full_name, team=team)
+            user = users.add_user(transaction, name, role, password or None, full_name=full_name, team=team)
             audit(transaction, visitor.user.name, "user added", f"{user.name} ({role})", visitor.address)
+            if not password:
+                invitation = _invite(request, services, transaction, visitor, user)
     except ConfigError as error:
         typed = {"name": name, "role": role, "full_name": full_name, "team": team}
         return _overview(request, services, visitor, form="add", typed=typed, line=str(error))
+    if not password:
+        return _overview(request, services, visitor, search=user.name, invitation=invitation)
     return RedirectResponse("/admin", 303)
+
+
+@router.post("/users/invite", dependencies=[GenuineForm])
+def invite_user(request: Request, services: CurrentServices, visitor: Admin, name: Annotated[str, Form()]) -> Response:
+    with services.database.writing() as transaction:
+        user = users.find_user(transaction, name)
+        if not user.active:
+            raise RefusedError(f"{user.name} is deactivated; activate the user first")
+        invitation = _invite(request, services, transaction, visitor, user)
+    return _overview(request, services, visitor, search=user.name, invitation=invitation)
+
+
+def _invite(
+    request: Request, services: Services, transaction: Transaction, visitor: Visitor, user: User
+) -> dict[str, object]:
+    token = create_link(transaction, user, "invitation", INVITATION_HOURS)
+    audit(transaction, visitor.user.name, "user invited", user.name, visitor.address)
+    address = invitation_address(site_address(request, secure=services.settings.secure), token)
+    return {"username": user.name, "name": user.full_name, "link": address}
 
 
 @router.post("/users/edit", dependencies=[GenuineForm])
@@ -92,7 +140,7 @@ def edit_user(
         with services.database.writing() as transaction:
             user = users.find_user(transaction, name)
             if user.id == visitor.user.id and role != Role.ADMIN:
-                raise ConfigError("nobody can take the role from themselves; ask another administrator")
+                raise ConfigError("You can't change your own role; ask another administrator.")
             before = f"{user.role}, {user.team!r}, {user.full_name!r}"
             users.update_user(transaction, user, role, full_name, team)
             change = f"{user.name}: {before} → {user.role}, {user.team!r}, {user.full_name!r}"
@@ -126,11 +174,14 @@ def set_password(
 def set_active(
     services: CurrentServices, visitor: Admin, name: Annotated[str, Form()], active: Annotated[bool, Form()]
 ) -> Response:
-    if name.strip().casefold() == visitor.user.name:
-        raise RefusedError("nobody can lock themselves out; ask another administrator")
+    if name.strip().casefold() == visitor.user.name and not active:
+        raise RefusedError("You can't deactivate yourself; ask another administrator.")
     with services.database.writing() as transaction:
-        users.set_active(transaction, users.find_user(transaction, name), active)
-        audit(transaction, visitor.user.name, "user activated" if active else "user locked", name, visitor.address)
+        user = users.find_user(transaction, name)
+        if not active:
+            users.check_not_last_admin(transaction, user)
+        users.set_active(transaction, user, active)
+        audit(transaction, visitor.user.name, "user activated" if active else "user deactivated", name, visitor.address)
     return RedirectResponse("/admin", 303)
 
 

@@ -52,8 +52,10 @@ def show_client(
             )
             for recommendation in served.advisor.recommend(name, DEPTH, without=without)
         ]
+        services.shown.note(visitor, [(name, view.product) for view, _ in recommendations], served)
         values = _profile(served, user, name, MAX_DUE) | {
             "visitor": visitor, "seller": seller, "latest": latest, "statuses": list(Status),
+            "is_new": served.is_new_pair,
             "closed": [(row, served.product_name(row.product)) for row in closed], "unfolded": decided in without,
             "recommendations": recommendations, "patterns": patterns_of(served, user),
             "similar": similar_clients(served, user, readable, visible, MAX_SIMILAR),

@@ -55,7 +55,7 @@ def list_clients(
             "visitor": visitor, "currency": served.interactions.currency, "clients": listed.clients,
             "total": listed.total, "page": listed.number, "pages": listed.n_pages, "attributes": attributes,
             "chosen": chosen, "unknown": product if unknown else None, "sellers": sellers, "unassigned": UNASSIGNED,
-            "seller_of": seller_of, "order": order,
+            "seller_of": seller_of, "order": order, "is_new": served.is_new_pair,
             "orders": {str(other): _query(filters, chosen, other) for other in Order},
             "query": _query(filters, chosen, order), "filtered": bool(chosen or any(filters.values())),
             "narrowed": bool(chosen or product or min_percent or seller),

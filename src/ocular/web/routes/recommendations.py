@@ -43,6 +43,7 @@ def show_recommendation(
         actual = served.advisor.explain(client, product)
         shown = served.advisor.explain(client, product, also=supposed) if supposed else actual
         owned = actual.explanation.owned
+        services.shown.note(visitor, [] if owned else [(client, product)], served)
         values = {
             "visitor": visitor, "currency": served.interactions.currency,
             "recommendation": view_recommendation(served, shown, readable), "prices": view_prices(shown),

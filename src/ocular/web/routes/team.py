@@ -1,4 +1,4 @@
-"""Pages for managers: who has which clients, and what became of recommendations."""
+"""Pages for managers: who has which clients, and what they did last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from fastapi.responses import RedirectResponse
 from sqlalchemy import func, select
 
-from ocular.feedback import Status
 from ocular.web import assignments, feedback
 from ocular.web.assignments import MAX_ERRORS, decode, read_assignments, save_assignments
 from ocular.web.audit import audit
@@ -19,7 +18,7 @@ from ocular.web.database import lock
 from ocular.web.dependencies import CurrentModel, CurrentServices, GenuineForm, Leader
 from ocular.web.errors import ConflictError
 from ocular.web.middleware import UPLOAD
-from ocular.web.outcomes import outcomes_by_owner, outcomes_by_pattern, total_outcomes
+from ocular.web.seller_match import find_seller_column, match_sellers
 from ocular.web.services import Services
 from ocular.web.tables import LABEL, Assignment, User
 from ocular.web.templating import render
@@ -31,19 +30,13 @@ MAX_LATEST = 50
 
 @router.get("/team")
 def team(request: Request, services: CurrentServices, served: CurrentModel, visitor: Leader) -> Response:
-    """Show what became of the team's recommendations, and the sellers with their clients."""
-    by_pattern = outcomes_by_pattern(services.database, visitor)
-    by_owner = outcomes_by_owner(services.database, visitor)
-    rows = feedback.latest_feedback(services.database, visitor, MAX_LATEST)
+    """Show the sellers with their clients, and what they did last."""
+    rows, interactions = feedback.latest_feedback(services.database, visitor, MAX_LATEST), served.interactions
     values = {
-        "visitor": visitor, "outcomes": total_outcomes(part.outcomes for part in by_pattern),
-        "statuses": list(Status), "by_pattern": by_pattern,
+        "visitor": visitor, "sellers": _sellers(services, visitor),
         "latest": [(row, served.client_name(row.client), served.product_name(row.product)) for row in rows],
-        "sellers": [
-            (user, n_clients, by_owner.get(user.id, total_outcomes([])))
-            for user, n_clients in _sellers(services, visitor)
-        ],
-        "n_unassigned": served.interactions.n_users - len(services.assignments.read(served).all_clients()),
+        "n_unassigned": interactions.n_users - len(services.assignments.read(served).all_clients()),
+        "n_clients": interactions.n_users, "seller_column": find_seller_column(interactions),
     }  # fmt: skip
     return render(request, "team.html", values)
 
@@ -63,6 +56,17 @@ def upload_assignments(services: CurrentServices, served: CurrentModel, visitor:
         preview, _ = read_assignments(decode(content), served.interactions, transaction, visitor)
     name = (file.filename or "")[:LABEL]
     services.uploads.store(visitor.user.id, name, b"" if preview.n_errors else content, preview)
+    return RedirectResponse("/team/assignments", 303)
+
+
+@router.post("/team/assignments/match", dependencies=[GenuineForm])
+def match_seller_column(services: CurrentServices, served: CurrentModel, visitor: Leader) -> Response:
+    """Propose assignments by the column of the data that names a seller, as if they came in a file."""
+    with services.database.reading() as transaction, services.computing:
+        content, unmatched = match_sellers(served.interactions, transaction, visitor)
+        preview, _ = read_assignments(content, served.interactions, transaction, visitor)
+    preview.unmatched = unmatched
+    services.uploads.store(visitor.user.id, "seller column", content.encode(), preview)
     return RedirectResponse("/team/assignments", 303)
 
 

@@ -26,6 +26,8 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
     clients, day = services.visibility.clients_of(served, visitor), now().date()
     steps = next_steps(services, served, visitor, clients, MAX_STEPS)
     services.view_log.write(visitor.user.name, "today viewed", "", visitor.address)
+    shown = [(step.recommendation.client, step.recommendation.product) for step in steps]
+    services.shown.note(visitor, shown, served)
     calls = read_pipeline(services.database, served, visitor)
     by_stage = {str(stage): total(call for call in calls if call.stage is stage) for stage in Status}
     pursued = [call for call in calls if call.stage is Status.PURSUING and call.due is not None and call.due <= day]
@@ -39,6 +41,7 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
             "follow_up": {name: day + timedelta(days) for name, days in FOLLOW_UP.items()},
             "calibrated": served.advisor.model.calibration_ is not None,
             "client_name": served.client_name, "product_name": served.product_name,
+            "is_new": served.is_new_pair, "n_news": services.news.n_unseen(served, visitor, clients),
             "priced": served.opportunities.has_prices,
         }  # fmt: skip
         return render(request, "today.html", values)

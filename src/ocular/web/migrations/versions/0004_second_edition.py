@@ -1,4 +1,4 @@
-"""Follow-ups and deal values, what was shown, names of patterns, links that work once, and lists for What's new."""
+"""Follow-ups and deal values, what was shown, names of patterns, links that work once, and what a model changed."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -50,9 +50,11 @@ def upgrade() -> None:
     )
     op.create_index("ix_links_user_id", "links", ["user_id"])
     op.create_table(
-        "model_lists",
+        "model_changes",
         sa.Column("version", sa.String(length=500), nullable=False),
         sa.Column("at", MOMENT, nullable=False),
-        sa.Column("lists", sa.LargeBinary(), nullable=False),
+        sa.Column("renamed", sa.Text(), nullable=False),
+        sa.Column("changes", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("version"),
     )
+    op.create_index("ix_model_changes_at", "model_changes", ["at"])
