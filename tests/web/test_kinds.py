@@ -132,9 +132,8 @@ def test_results_keep_the_kinds_apart(site: Site) -> None:
     for kind in ("links", "peers"):
         client, product, _ = strongest_of(site, mine, kind)
         assert ana.submit("/feedback", client=client, product=product, status="won").status_code == 303
-    rows = [row[0] for row in rows_of(site.browser("max").get("/team").text) if row]
-    version = site.services.served.version
-    assert {f"Products bought together {version}", f"Similar clients {version}"} <= set(rows)
+    rows = [row[0] for row in rows_of(site.browser("max").get("/performance").text) if row]
+    assert {"Products bought together", "Similar clients"} <= set(rows)
     stored = site.program("max").get("/api/v1/feedback").json()
     assert {(row["pattern"], row["label"]) for row in stored} == {
         (None, "Products bought together"),
