@@ -95,7 +95,7 @@ def test_a_new_hire_learns_an_industry(office: Office) -> None:
     expect(steps.nth(0)).to_contain_text("of them yours")
     expect(steps.nth(1).get_by_role("row")).not_to_have_count(0)
     expect(steps.nth(3)).to_contain_text("My clients without it")
-    offer = steps.nth(4).locator(".offer bdi").all_inner_texts()
+    offer = steps.nth(4).locator(".example bdi").all_inner_texts()
     click(page.get_by_role("link", name="Open the recommendation"))
     for name in offer:
         expect(page.get_by_role("heading", level=1)).to_contain_text(name)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import product_name
-from ocular.web.pattern_index import MAX_PROFILES, Profile
+from ocular.web.pattern_index import MAX_PROFILES, TYPICAL_LIFT, Profile
 from ocular.web.pattern_views import Opening, best_openings, product_address
 from ocular.web.registry import ServedModel
 from ocular.web.views import view_recommendation
 
-MAX_CORE, MAX_NEXT, MAX_GAPS, MAX_PATTERNS, MAX_OFFERED = 6, 3, 5, 4, 15
+MAX_CORE, MAX_NEXT, MAX_GAPS, MAX_PATTERNS, MAX_OFFERED = 6, 3, 5, 4, 8
 MIN_BOTH = 3  # clients who own both products, for one to be what is bought next
 NEARLY_ALL = 0.75
 MIN_CLIENTS = 5  # of a tour: what fewer clients buy would tell on each of them
@@ -109,7 +109,8 @@ def _tour(
     gaps = [item for item in core.tolist() if own_counts[item] < len(own)]
     share = counts / max(len(users), 1)
     distinctive = np.argsort(-share * np.log(np.maximum(share, 1e-12) / np.maximum(overall, 1e-12)))[:MAX_OFFERED]
-    openings = best_openings(served, own, distinctive[counts[distinctive] > 0], closed, n=3)
+    distinctive = distinctive[share[distinctive] > TYPICAL_LIFT * overall[distinctive]]
+    openings = best_openings(served, own, distinctive if len(distinctive) else core, closed, n=3)
     return Tour(
         clients=clients,
         n_clients=len(users),
@@ -121,7 +122,7 @@ def _tour(
             for pattern, n in index.patterns_of(users)[:MAX_PATTERNS]
         ],
         core=[Core(*_named(served, i), counts[i] / len(users), overall[i]) for i in core.tolist()],
-        core_is_nearly_all=len(core) > 0 and counts[core[0]] >= NEARLY_ALL * len(users),
+        core_is_nearly_all=len(core) > 1 and counts[core[1]] >= NEARLY_ALL * len(users),
         next_products=_next_products(served, users, core, overall),
         gaps=[Gap(*_named(served, i), len(own) - int(own_counts[i]), counts[i] / len(users)) for i in gaps[:MAX_GAPS]],
         openings=openings,
