@@ -223,7 +223,7 @@ def test_a_client_unknown_to_the_new_model_is_gone_without_an_error(open_site: O
     assert site.services.served.version.startswith("second-")
     assert browser.get("/client", params={"name": client}).status_code == 404
     assert browser.get("/client", params={"name": kept}).status_code == 200
-    assert "1 client," in browser.get("/accounts").text
+    assert "1 client." in browser.get("/accounts").text
     assert client in text_of(site.browser("max").get("/team"))
 
 
