@@ -71,8 +71,6 @@ class ServedModel:
         """The patterns as lists and filters need them."""
         return PatternIndex(self.interactions, self.patterns)
 
-    comparison: Comparison = field(default_factory=Comparison)
-
     @cached_property
     def fingerprint(self) -> str:
         """The fingerprint of the purchases that the model was fitted on."""
