@@ -54,7 +54,7 @@ def test_a_wrong_password_and_an_unknown_name_are_told_alike(site: Site, monkeyp
     assert "The name or the password is not right." in pages[0].text
     assert len(verified) == 4
     assert all(hashed.startswith("$argon2id$") for hashed in verified)
-    assert [entry.name for entry in site.audited("sign-in refused")] == ["ana", "nobody", "ben", ""]
+    assert [entry.name for entry in site.audited("sign-in refused")] == ["ana", "(unknown)", "ben", "(unknown)"]
     assert site.count(Session) == 0
 
 
