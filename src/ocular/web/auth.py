@@ -171,4 +171,4 @@ def _check_refusals(transaction: Transaction, name: str, network: str) -> None:
     for refusals in _count_refusals(transaction, name, network):
         if refusals.count >= refusals.limit and refusals.first is not None:
             seconds = max(1, round((refusals.first + WINDOW - now()).total_seconds()))
-            raise TooManyError("too many attempts; wait a quarter of an hour", seconds)
+            raise TooManyError("Too many attempts; try again in 15 minutes", seconds)
