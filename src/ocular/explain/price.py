@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Interactions
 
 MIN_CLIENTS = 3  # who paid: fewer would be a guess, and would reveal what one of them paid
