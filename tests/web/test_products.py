@@ -358,3 +358,10 @@ def test_potential_leaves_out_what_is_closed(site: Site) -> None:
     browser.submit("/feedback", client=client, product=product, status=str(Status.LOST))
     after = {row[0]: row[-1] for row in rows_of(browser.get("/catalog").text)[1:]}
     assert {name for name in before if before[name] != after[name]} == {product}
+
+
+def test_a_products_patterns_are_those_that_have_it(site: Site) -> None:
+    served = site.services.served
+    for item in range(served.interactions.n_items):
+        having = {number for number, pattern in served.patterns.items() if item in pattern.items}
+        assert having <= {*served.catalog.patterns_of(item)}

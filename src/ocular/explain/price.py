@@ -50,13 +50,13 @@ class PriceEstimate:
 
 def money(amount: float, currency: str = "") -> str:
     """
-    Return an amount as people write it: two decimals below a thousand.
+    Return an amount as people write it: two decimals below a hundred.
 
     >>> money(1234.5, "£"), money(1.25, "EUR")
     ('£1,234', 'EUR 1.25')
     """
     sign = f"{currency} " if currency[-1:].isalpha() else currency  # EUR 5, but £5
-    return f"{sign}{amount:,.0f}" if amount >= 1000 else f"{sign}{amount:,.2f}"
+    return f"{sign}{amount:,.0f}" if amount >= 100 else f"{sign}{amount:,.2f}"
 
 
 def estimate_price(

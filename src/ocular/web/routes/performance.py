@@ -28,7 +28,7 @@ DAYS = {"30": 30, "quarter": 91, "year": 364}  # whole weeks, where it is more t
 NAMES = {"30": "30 days", "quarter": "Quarter", "year": "Year"}
 STAGES = {
     "": "All results", "pursued": "Pursued", Status.WON: "Won", Status.LOST: "Lost", Status.NOT_A_FIT: "Not a fit",
-    "refused": "Lost or not a fit", "open": "Open pipeline",
+    "refused": "Lost or not a fit", "open": "Open deals",
 }  # fmt: skip
 
 
