@@ -185,7 +185,7 @@ def test_without_a_model_the_start_is_one_clear_line(tmp_path: Path, content: st
     message = str(caught.value)
     assert message.startswith(f"expected a model in {folder}, got none that can be read; ")
     assert "\n" not in message
-    with pytest.raises(UnavailableError, match="no model is loaded"):
+    with pytest.raises(UnavailableError, match="No model is loaded"):
         _ = create_app(Settings(folder)).state.services.served
 
 

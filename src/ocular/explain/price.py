@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Interactions
 
 MIN_CLIENTS = 5  # who paid: fewer would be a guess, and would reveal what one of them paid
@@ -51,13 +51,13 @@ class PriceEstimate:
 
 def money(amount: float, currency: str = "") -> str:
     """
-    Return an amount as people write it: two decimals below a thousand.
+    Return an amount as people write it: two decimals below a hundred.
 
     >>> money(1234.5, "£"), money(1.25, "EUR")
     ('£1,234', 'EUR 1.25')
     """
     sign = f"{currency} " if currency[-1:].isalpha() else currency  # EUR 5, but £5
-    return f"{sign}{amount:,.0f}" if amount >= 1000 else f"{sign}{amount:,.2f}"
+    return f"{sign}{amount:,.0f}" if amount >= 100 else f"{sign}{amount:,.2f}"
 
 
 def round_prices(prices: ArrayLike) -> Floats:

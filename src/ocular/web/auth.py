@@ -115,7 +115,7 @@ class Authenticator:
                 ]
         if locked_until is not None:
             seconds = max(1, round((locked_until - now()).total_seconds()))
-            raise TooManyError("too many attempts; wait a quarter of an hour", seconds)
+            raise TooManyError("Too many attempts; try again in 15 minutes", seconds)
         if credentials.verify_password(password, None if user is None or not user.active else user.password):
             return user
         with self._database.writing() as transaction:

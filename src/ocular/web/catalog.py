@@ -101,7 +101,7 @@ class Catalog:
 
     def patterns_of(self, item: int) -> list[int]:
         """Return the numbers of the patterns that the product belongs to, strongest first."""
-        row = self._model.members().items[[item]]
+        row = self._model.members().items[[item]].tocsr()
         strengths = np.asarray(self._model.item_factors_[[item]].toarray()[0])[row.indices]
         patterns: list[int] = row.indices[np.argsort(-strengths, kind="stable")].tolist()
         return patterns

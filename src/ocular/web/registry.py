@@ -138,7 +138,7 @@ class ServedModel:
         """Return the row of a product by its label."""
         row = self.interactions.item_rows.get(product)
         if row is None:
-            raise NotFoundError("there is no such product")
+            raise NotFoundError("Product not found")
         return row
 
     def client_of(self, recommendation: Recommendation) -> str:
@@ -194,7 +194,7 @@ class Registry:
     @property
     def current(self) -> ServedModel:
         if self._served is None:
-            raise UnavailableError("no model is loaded yet")
+            raise UnavailableError("No model is loaded yet")
         return self._served
 
     def refresh(self) -> None:

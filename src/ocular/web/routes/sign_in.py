@@ -19,8 +19,8 @@ from ocular.web.templating import render
 
 router = APIRouter()
 COOKIE_LOST = (
-    "Your browser did not keep the sign-in: expected an address with https://, got http://; use https, "
-    "or start with --insecure on your own machine."
+    "Your browser did not keep you signed in, because this address begins with http://. Use https://, "
+    "or start ocular with --insecure on your own machine."
 )
 
 
@@ -57,12 +57,12 @@ async def sign_in(
         headers = getattr(error, "headers", {"Retry-After": "5"})
         return render(request, "sign_in.html", values, status_code=error.status, headers=headers)
     if secret is None:
-        values["line"] = "The name or the password is not right."
+        values["line"] = "Incorrect username or password"
         return render(request, "sign_in.html", values, status_code=401)
     answer: Response
     if draft:
         visitor = await run_in_threadpool(services.authenticator.visitor_of_session, secret, address)
-        answer = render_draft(request, visitor, draft, "you are signed in again: keep it now")
+        answer = render_draft(request, visitor, draft, "You are signed in again; save to keep your text")
     elif services.settings.secure and request.url.scheme == "http":
         answer = RedirectResponse(f"/sign-in?{urlencode({'next': _local(then), 'again': 1})}", 303)
     else:
