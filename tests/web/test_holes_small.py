@@ -51,7 +51,7 @@ def test_two_administrators_do_not_demote_each_other(site: Site) -> None:
         other.start()
         time.sleep(0.3)
     other.join()
-    assert told == ["root is the last administrator; make somebody else one first"]
+    assert told == ["root is the last administrator; make someone else an administrator first"]
     with site.database.reading() as transaction:
         assert transaction.scalar(select(func.count()).where(User.role == Role.ADMIN)) == 1
 

@@ -69,7 +69,7 @@ def test_five_refusals_lock_a_name_out_for_a_while(site: Site) -> None:
         assert browser.sign_in("Ana", "a wrong password").status_code == 401
     locked = browser.sign_in("ana")
     assert locked.status_code == 429
-    assert "too many attempts" in locked.text
+    assert "Too many attempts" in locked.text
     assert not browser.signed_in()
     assert site.stranger().sign_in("ben").status_code == 303  # the others are not
     site.change(update(Failure).values(at=now() - WINDOW - timedelta(seconds=1)))

@@ -160,7 +160,8 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
-            engine = create_engine(parsed, pool_size=20, pool_timeout=WAIT, connect_args={"timeout": WAIT})
+            waiting = {"pool_timeout": WAIT} if parsed.database not in (None, "", ":memory:") else {}
+            engine = create_engine(parsed, pool_size=20, connect_args={"timeout": WAIT}, **waiting)
             event.listen(engine, "do_connect", _create_sqlite)
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
