@@ -187,7 +187,7 @@ def test_nothing_chosen_is_said(site: Site) -> None:
 def test_a_forged_choice_is_refused_in_one_line(site: Site, choice: str) -> None:
     answer = site.browser("ana").submit("/product/calls", product=a_product(site), chosen=[choice])
     assert answer.status_code == 400
-    assert "Expected clients as this page lists them" in answer.text
+    assert "This page expired; reload it and select the clients again" in answer.text
     assert site.count(Feedback) == 0
 
 
@@ -267,7 +267,7 @@ def test_bare_purchases_leave_no_page_empty(open_site: OpenSite, tmp_path: Path)
         transaction.add(Assignment(client="3", user_id=site.visitor("ana").user.id))
     for name in ("root", "ana"):
         page = text_of(product_page(site.browser(name), "0"))
-        for missing in ("The purchases have no dates", "The purchases have no prices", "Not enough price data"):
+        for missing in ("The purchase data has no dates", "The purchases have no prices", "Not enough price data"):
             assert missing in page
         catalog = text_of(site.browser(name).get("/catalog"))
         assert "The data has no prices" in catalog

@@ -151,7 +151,7 @@ def test_without_families_patterns_or_bestsellers_are_the_columns(
     columns, rows = grid_of(page)
     assert len(rows) == 24
     assert len(columns) == (MAX_COLUMNS if heading == "product" else len(site.services.served.patterns))
-    told = "buying patterns are the columns" if heading == "pattern" else "most sold products are the columns"
+    told = "buying patterns are the columns" if heading == "pattern" else "bestsellers are the columns"
     assert told in page.text
     if heading == "pattern":
         number = next(iter(site.services.served.patterns))
