@@ -125,7 +125,7 @@ def test_closed_and_snoozed_ones_are_left_out_and_open_ones_marked(site: Site) -
     assert snoozed not in names
     assert past in names
     assert pursued in names
-    assert "2 left out: closed, snoozed or refused" in page.text
+    assert "2 left out: closed, snoozed or not a fit" in page.text
     assert "In My calls" in page.text
     assert len(choices(page)) == len(names) - 1  # what is in My calls cannot be added again
 

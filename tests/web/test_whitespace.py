@@ -103,7 +103,7 @@ def test_pipeline_refusals_and_snoozes_are_marked(site: Site) -> None:
     assert "in pipeline" in rows[client][columns.index(pursued)]
     family = str(data.item_attributes["family"][data.item_rows[refused]])
     columns, rows = grid_of(show(browser, family=family))
-    assert "Refused or closed" in rows[client][columns.index(refused)]
+    assert "Not a fit or closed" in rows[client][columns.index(refused)]
 
 
 def test_a_cell_opens_its_recommendation(site: Site) -> None:
