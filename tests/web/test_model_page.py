@@ -116,7 +116,7 @@ def test_a_record_that_is_not_of_this_model_says_so(measured: Site) -> None:
     save_quality(
         measured.settings.models, "", replace(RECORD, methods=[replace(RECORD.methods[0], parameters=parameters)])
     )
-    assert "other settings than this model's: 50 patterns" in text_of(measured.browser("ana").get("/model"))
+    assert "settings that differ from this model's: 50 patterns" in text_of(measured.browser("ana").get("/model"))
 
 
 @pytest.mark.parametrize(

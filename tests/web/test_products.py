@@ -267,11 +267,11 @@ def test_bare_purchases_leave_no_page_empty(open_site: OpenSite, tmp_path: Path)
         transaction.add(Assignment(client="3", user_id=site.visitor("ana").user.id))
     for name in ("root", "ana"):
         page = text_of(product_page(site.browser(name), "0"))
-        for missing in ("The purchase data has no dates", "The purchases have no prices", "Not enough price data"):
+        for missing in ("The purchase data has no dates", "The purchase data has no prices", "Not enough price data"):
             assert missing in page
         catalog = text_of(site.browser(name).get("/catalog"))
         assert "The data has no prices" in catalog
-        assert "no attribute to group them by" in catalog
+        assert "To group products, add a family column" in catalog
         assert "Expected orders" in catalog
 
 

@@ -222,14 +222,14 @@ def test_a_page_without_prices_dates_attributes_and_back_test_says_so(open_site:
     assert "deal values need prices in the purchase data" in page
     assert "the chance to buy is its own score" in page
     assert "The purchase data has no dates" in page
-    assert "A follow-up date that you set" in page
+    assert "appear here on their follow-up date" in page
     best = cards(ana)[0]
     score = site.services.served.advisor.explain("c", best.product).confidence
     assert f"Chance to buy {percent(score)}" in best.text
     assert "Expected value –" in best.text
     for card in cards(ana):
         press(ana, card, "pursuing")
-    assert "No open recommendations: everything is pursued, snoozed or closed." in ana.get("/").text
+    assert "No open recommendations: all are in progress, snoozed or closed." in ana.get("/").text
     assert tiles(ana.get("/").text)[0] == "Open pipeline 3 3 opportunities"
 
 
