@@ -163,7 +163,10 @@ class News:
         changes = served.comparison.changes
         if changes is None or visitor.user.news == served.version:
             return 0
-        return int((_of_clients(changes, served, clients, closed)["kind"] == NEW).sum())
+        chosen = np.zeros(served.interactions.n_users, dtype=bool)
+        chosen[clients] = True
+        new, settled = changes.rows["user"][changes.rows["kind"] == NEW], closed[chosen[closed[:, 0]]]
+        return int(chosen[new].sum() - changes.is_new(*settled.T).sum())
 
     def mark_seen(self, served: ServedModel, visitor: Visitor) -> None:
         """Remember that the visitor has looked at What's new, if the database has time for it."""
