@@ -1,5 +1,5 @@
 """
-The model that is served: the newest one in the folder.
+The model that is served: the one promoted last in the folder, or the newest where none was ever promoted.
 
 A new one is picked up while the old one goes on serving. A broken one is refused and logged, and read again only when
 its files have changed.
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ocular.advisor import Advisor, Recommendation
-from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
 from ocular.due import Reorders, has_dates
 from ocular.errors import ArtifactError, OcularError
@@ -29,6 +28,8 @@ from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.model import OCuLaR
+from ocular.refresh.promotion import PROMOTIONS_FILE
+from ocular.refresh.serving import created, serving_order
 from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.model_changes import Changes
@@ -98,7 +99,7 @@ class ServedModel:
 
     @property
     def created(self) -> datetime:
-        return _created(self.manifest)
+        return created(self.manifest)
 
     def is_new(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.bool_]:
         """Return which pairs of rows the model before this one did not recommend; none while that is not known."""
@@ -158,7 +159,7 @@ LoadPrevious = Callable[[], tuple[str, OCuLaR] | None]  # version and model
 
 
 class Registry:
-    """Loads the newest model of a folder and watches for newer ones."""
+    """Loads the model of a folder that is to be served and watches for another one."""
 
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
@@ -170,7 +171,7 @@ class Registry:
         self._thread = threading.Thread(target=self._watch_folder, name="models", daemon=True)
 
     def start(self) -> None:
-        """Load the newest model, and watch for newer ones from then on."""
+        """Load the model to serve, and watch for another one from then on."""
         self.refresh()
         if self._served is None:
             raise ArtifactError(
@@ -191,9 +192,9 @@ class Registry:
         return self._served
 
     def refresh(self) -> None:
-        """Serve the newest model that can be read, unless it is served already."""
+        """Serve the first model in order that can be read, unless it is served already."""
         with self._lock:
-            models = self._newest_first()
+            models = self._serving_order()
             for place, (path, manifest) in enumerate(models):
                 version = _version(path, manifest)
                 if self._served is not None and self._served.version == version:
@@ -218,19 +219,15 @@ class Registry:
             _log.error("refused the model in %s: %s", path.name, reason)
         self._refused[path] = state
 
-    def _newest_first(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Return the models with a valid manifest."""
-        models = []
-        visible = (path for path in sorted(self._folder.glob("*/")) if not path.name.startswith("."))
-        for path in (self._folder, *visible):
-            try:
-                manifest = read_manifest(path)
-                models.append((_created(manifest), path, manifest))
-            except (OcularError, OSError, ValueError, KeyError, TypeError) as error:
-                if (path / MANIFEST).exists():  # any other folder is no model
-                    self._refuse(path, f"its manifest cannot be read ({error})")
-        models.sort(key=lambda model: (model[0], model[1].name), reverse=True)
-        return [(path, manifest) for _, path, manifest in models]
+    def _serving_order(self) -> list[tuple[Path, dict[str, Any]]]:
+        """Return the models with a valid manifest, the one to serve first; none while promoted.json is damaged."""
+        try:
+            return serving_order(self._folder, self._refuse)
+        except ArtifactError as error:
+            if self._refused.get(self._folder / PROMOTIONS_FILE) != str(error):
+                _log.error("no model is exchanged: %s", error)
+            self._refused[self._folder / PROMOTIONS_FILE] = str(error)
+            return []
 
     def _watch_folder(self) -> None:
         while not self._stop.wait(self._watch):
@@ -257,11 +254,6 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
         return None
 
     return load
-
-
-def _created(manifest: dict[str, Any]) -> datetime:
-    created = datetime.fromisoformat(manifest["created"])
-    return created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
 
 
 def _file_state(path: Path) -> object:
