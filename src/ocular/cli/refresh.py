@@ -38,11 +38,14 @@ def refresh(settings_file: Path, dry_run: bool, from_scratch: bool, summary_file
     from ocular.refresh.pipeline import REFUSED
     from ocular.refresh.pipeline import refresh as run_refresh
     from ocular.refresh.settings import read_settings
+    from ocular.storage import check_writable
 
     try:
+        if summary_file is not None:
+            check_writable(summary_file)  # now, not after the promotion
         settings = read_settings(settings_file)
         summary = run_refresh(settings, dry_run=dry_run, from_scratch=from_scratch, say=_note)
-    except OcularError as error:
+    except (OcularError, OSError) as error:
         _deliver({"status": "failed", "reason": str(error)}, summary_file)
         click.echo(f"Error: {error}", err=True)  # as in Python: the file has no options
         raise click.exceptions.Exit(2) from None

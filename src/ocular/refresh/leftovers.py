@@ -34,9 +34,9 @@ def remove_leftovers(folder: Path) -> list[str]:
     return [_remove(path) for path in sorted(folder.iterdir()) if HALF_WRITTEN.fullmatch(path.name)]
 
 
-def remove_other_checkpoints(folder: Path, current: Path) -> list[str]:
-    """Remove the checkpoints of fits to other purchases or with other settings, and return their names."""
-    return [_remove(path) for path in sorted(folder.glob(CHECKPOINT.format("*"))) if path != current]
+def remove_checkpoints(folder: Path, but: Path | None = None) -> list[str]:
+    """Remove the checkpoints of refreshes but for one, and return their names."""
+    return [_remove(path) for path in sorted(folder.glob(CHECKPOINT.format("*"))) if path != but]
 
 
 def remove_old_models(folder: Path, keep: Iterable[str]) -> list[str]:

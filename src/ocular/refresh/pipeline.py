@@ -98,6 +98,8 @@ def refresh(settings: Settings, *, dry_run: bool = False, from_scratch: bool = F
         fingerprint = fingerprint_of(interactions, refusals, settings)
         if not from_scratch and (unchanged := _unchanged(promotions, served, fingerprint)):
             summary.status, summary.reason = UNCHANGED, unchanged
+            if not dry_run:  # a run that was killed after its promotion has not tidied up
+                _keep(settings, summary)
             return summary
         before = None if served is None else served.model.interactions_
         summary.data_before = None if before is None else Facts.of(before)
@@ -123,7 +125,6 @@ def refresh(settings: Settings, *, dry_run: bool = False, from_scratch: bool = F
             _promote(folder, name, fingerprint, promotions, summary)
         else:
             summary.reason += f"; {name} is saved but not served: `ocular promote {folder / name}` overrules the gate"
-        leftovers.checkpoint_of(folder, fingerprint).unlink(missing_ok=True)
         _keep(settings, summary)
         return summary
 
@@ -219,7 +220,7 @@ def _fit(
     if dry_run:
         return fit(None)
     checkpoint = leftovers.checkpoint_of(settings.folder, fingerprint)
-    if others := leftovers.remove_other_checkpoints(settings.folder, checkpoint):
+    if others := leftovers.remove_checkpoints(settings.folder, but=checkpoint):
         summary.removed += others
         say("a checkpoint of other purchases or settings was removed; the fit starts anew")
     try:
@@ -282,12 +283,13 @@ def _promote(folder: Path, name: str, fingerprint: str, before: Promotions, summ
 
 
 def _keep(settings: Settings, summary: Summary) -> None:
-    """Keep the latest models, and remove the others that a refresh has made."""
+    """Keep the latest models, and remove the others that a refresh has made, and checkpoints."""
+    summary.removed += leftovers.remove_checkpoints(settings.folder)
     with changing(settings.folder):
         promotions = read_promotions(settings.folder)
         if promotions is not None and len(promotions.served) > settings.keep:
             promotions = promotions.kept(settings.keep)
             write_promotions(settings.folder, promotions)  # first: nothing that is removed may be named
-        names = [] if promotions is None else promotions.names
-        if names:
-            summary.removed += leftovers.remove_old_models(settings.folder, names)
+        if promotions is not None:
+            withdrawn = [promotion.model for promotion in promotions.withdrawn[: settings.keep]]
+            summary.removed += leftovers.remove_old_models(settings.folder, [*promotions.names, *withdrawn])
