@@ -24,9 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ocular.data.interactions import Interactions
 from ocular.evaluation.calibration import unfitted_twin
+from ocular.evaluation.matching import pair_codes, rows_by_label
 from ocular.evaluation.metrics import measure
 from ocular.model import OCuLaR
-from ocular.refresh.matching import pair_codes, rows_by_label
 
 MIN_PAIRS = 20  # to hide: fewer say nothing
 

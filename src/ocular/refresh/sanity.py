@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ocular.data.interactions import Interactions
-from ocular.refresh.matching import pair_codes, rows_by_label
+from ocular.evaluation.matching import pair_codes, rows_by_label
 from ocular.refresh.settings import Gates
 
 
