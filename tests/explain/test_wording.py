@@ -84,7 +84,7 @@ def test_names_counts_and_notes() -> None:
         "- 2 minor reasons not shown (8% of the score).\n"
         "- Popularity and background add 20% of the score.\n"
         "In a back-test, 31% of 1,520 similar recommendations were bought.\n"
-        "Similar clients paid a median of €1,250 (80% between €900.00 and €1,400; 1,100 purchases by 40 clients)."
+        "Similar clients paid a median of €1,250 (80% between €900 and €1,400; 1,100 purchases by 40 clients)."
     )
     assert "- 1 minor reason not shown (5% of the score)." in named(reason, weak[0], base=0.05).text()
 

@@ -77,6 +77,14 @@ def test_chance_and_expected_value_are_the_same_everywhere(site: Site, models: P
         pair = {"client": client, "product": product}
         page = text_of(browser.get("/recommendation", params=pair))
         alone = program.get(f"{API}/explanation", params=pair).json()
+        campaign = csv.DictReader(
+            io.StringIO(browser.get("/product/clients.csv", params={"name": product}).text.removeprefix("\ufeff"))
+        )
+        (exported,) = (line for line in campaign if line["client"] == client)
+        assert float(exported["chance"]) == pytest.approx(row["chance"], abs=5e-5)
+        assert (exported["value"] == "") == (row["value"] is None)
+        assert row["value"] is None or float(exported["value"]) == pytest.approx(row["value"], abs=0.01)
+        assert exported["reason"] == row["strongest_reason"]
         expected = percent(row["chance"]), "–" if row["value"] is None else money(row["value"], row["currency"])
         assert printed(card) == printed(page) == expected
         if place < 3:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,6 +108,12 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         *(browser.get("/patterns/tour", params={"number": n}) for n in hostile.services.served.patterns),
         hostile.browser("root").get("/team"),
         hostile.browser("root").get("/admin"),
+        hostile.browser("root").get("/admin", params={"search": client}),
+        hostile.browser("root").get("/performance", params={"seller": client, "team": client}),
+        browser.get("/performance"),
+        browser.get("/performance/rows"),
+        browser.get("/performance/rows", params={"reason": client, "pattern": client, "stage": "open"}),
+        browser.get("/news", params={"seller": client}),
         hostile.browser("root").get("/admin/audit"),
     ]
     for page in pages:
@@ -117,6 +126,39 @@ def test_names_are_shown_as_text_on_every_page(hostile: Site, client: str) -> No
         )
     assert hostile.count(Feedback) == 1
     assert len(hostile.interactions.user_labels) == len(CLIENTS)
+
+
+def test_names_are_text_in_whats_new_and_in_a_file_of_users(
+    open_site: OpenSite, hostile_model: Path, tmp_path: Path
+) -> None:
+    models = Path(shutil.copytree(hostile_model, tmp_path / "models"))
+    users, items = (
+        [u for u in range(len(CLIENTS)) for _ in range(2)],
+        [u % 5 + n for u in range(len(CLIENTS)) for n in (0, 1)],
+    )
+    history = Interactions.from_pairs(users, items, user_labels=CLIENTS, item_labels=PRODUCTS[:6])
+    OCuLaR(3, 0.1, random_state=0).fit(history).save(models / "second")
+    site = open_site(models=models)
+    site.services.news.wait()
+    root = site.browser("root")
+    for kind in ("new", "dropped", "moved"):
+        page = root.get("/news", params={"kind": kind})
+        assert page.status_code == 200
+        check_inert(page)
+        assert kind == "moved" or text_of(page).count("/client?name=") > 5
+    file = io.StringIO()
+    csv.writer(file).writerows(
+        [("username", "name", "team"), *((f"u{n}", c[:80], c[:80]) for n, c in enumerate(CLIENTS))]
+    )
+    answer = root.post(
+        "/admin/users/preview", data={"csrf": root.csrf}, files={"file": (SCRIPT, file.getvalue().encode())}
+    )
+    review = root.get(answer.headers["location"])
+    check_inert(review)
+    key = re.search(r'name="key" value="([^"]+)"', review.text)
+    assert key is not None
+    check_inert(root.get(root.submit("/admin/users/import", key=key[1]).headers["location"]))
+    check_inert(root.get("/admin/audit"))
 
 
 def test_a_link_in_the_list_leads_to_its_client(hostile: Site) -> None:

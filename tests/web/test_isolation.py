@@ -126,6 +126,7 @@ def everything(site: Site, visitor: str, clients: Iterable[str]) -> str:
     patterns = list(site.services.served.patterns)
     found = [browser.get(path) for path in ("/", "/accounts", "/calls", "/calls.csv")]
     found += [browser.get("/patterns"), program.get("/api/v1/patterns")]
+    found += [browser.get(path) for path in ("/performance", "/performance/rows", "/performance.csv", "/news")]
     found += [browser.get("/catalog"), *(browser.get("/whitespace", params={"page": page}) for page in (1, 2))]
     for product in map(str, site.interactions.item_labels[:4]):
         found += [browser.get(path, params={"name": product}) for path in ("/product", "/product/clients.csv")]

@@ -149,10 +149,14 @@ def test_news_are_unseen_until_the_page_is_opened(site: Site, second_model: Path
     served, news, services = site.services.served, site.services.news, site.services
     mine = services.visibility.clients_of(served, site.visitor("ana"))
     assert len(mine) == len(PEOPLE["ana"].clients)
-    unseen = news.n_unseen(served, site.visitor("ana"), mine)
+    unseen = news.n_unseen(served, site.visitor("ana"), mine, set())
     assert unseen > 0
+    new = served.comparison.changes.rows
+    new = new[(new["kind"] == NEW) & np.isin(new["user"], mine)][0]
+    closed = {(int(new["user"]), int(new["item"]))}
+    assert news.n_unseen(served, site.visitor("ana"), mine, closed) == unseen - 1
     assert f"New <b>{unseen}</b>" in site.browser("ana").get("/news").text
-    assert news.n_unseen(served, site.visitor("ana"), mine) == 0
+    assert news.n_unseen(served, site.visitor("ana"), mine, set()) == 0
     assert site.visitor("ben").user.news == ""
 
 

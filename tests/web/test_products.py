@@ -298,7 +298,7 @@ def test_an_unknown_product_is_not_found(site: Site) -> None:
         program.get(f"{API}/products/no%20such/clients"),
     ):
         assert answer.status_code == 404
-        assert "no such product" in answer.text
+        assert "Product not found" in answer.text
 
 
 def test_a_file_has_at_most_so_many_clients_and_no_formulas(
@@ -358,3 +358,10 @@ def test_potential_leaves_out_what_is_closed(site: Site) -> None:
     browser.submit("/feedback", client=client, product=product, status=str(Status.LOST))
     after = {row[0]: row[-1] for row in rows_of(browser.get("/catalog").text)[1:]}
     assert {name for name in before if before[name] != after[name]} == {product}
+
+
+def test_a_products_patterns_are_those_that_have_it(site: Site) -> None:
+    served = site.services.served
+    for item in range(served.interactions.n_items):
+        having = {number for number, pattern in served.patterns.items() if item in pattern.items}
+        assert having <= {*served.catalog.patterns_of(item)}

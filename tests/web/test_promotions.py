@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def test_damaged_promotions_change_nothing_and_are_logged_once(
     assert len(caplog.records) == 1
     with pytest.raises(ArtifactError):
         Registry(models).start()
+
+
+def test_a_pipe_in_place_of_promotions_does_not_stop_the_watch(models: Path, registry: Registry) -> None:
+    (models / PROMOTIONS_FILE).unlink()
+    os.mkfifo(models / PROMOTIONS_FILE)
+    registry.refresh()
+    assert name_of(registry) == "second"
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", ".hidden", "/etc", "", 3])

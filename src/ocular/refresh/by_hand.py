@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ocular.errors import ArtifactError, OcularError
+from ocular.errors import ArtifactError
 from ocular.model import load
 from ocular.refresh.promotion import (
     Promotions,
@@ -14,7 +14,7 @@ from ocular.refresh.promotion import (
     read_promotions,
     write_promotions,
 )
-from ocular.refresh.serving import serving_order
+from ocular.refresh.serving import BROKEN, serving_order
 
 
 def promote(model: Path, *, uncalibrated: bool = False) -> str | None:
@@ -47,7 +47,7 @@ def rollback(folder: Path) -> tuple[str, str]:
         for place, promotion in enumerate(promotions.served[1:], start=1):
             try:
                 load(folder / promotion.model)
-            except (OcularError, OSError):
+            except BROKEN:
                 continue
             write_promotions(folder, promotions.rolled_back(place))
             return promotions.served[0].model, promotion.model

@@ -19,7 +19,7 @@ from ocular.data.feedback_refusals import is_database, is_feedback, read_feedbac
 from ocular.data.interactions import Interactions
 from ocular.data.readers import read
 from ocular.data.refusals import refusals_of
-from ocular.errors import ArtifactError, ConfigError, DataError, OcularError
+from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.evaluation.calibration import calibrate
 from ocular.model import OCuLaR, fitted_parameters, load
 from ocular.refresh import leftovers
@@ -34,7 +34,7 @@ from ocular.refresh.promotion import (
     write_promotions,
 )
 from ocular.refresh.sanity import Check, Facts, check_data
-from ocular.refresh.serving import serving_order
+from ocular.refresh.serving import BROKEN, one_line, serving_order
 from ocular.refresh.settings import FIRST_FIT, Settings
 
 PROMOTED, UNCHANGED, REFUSED, WOULD_PROMOTE = "promoted", "unchanged", "refused", "would promote"
@@ -157,8 +157,8 @@ def _load_served(folder: Path, say: Say) -> _Served | None:
     for path, _ in serving_order(folder, lambda path, reason: say(f"{path.name} cannot be served: {reason}")):
         try:
             return _Served(path.name, load(path))
-        except (OcularError, OSError) as error:
-            say(f"{path.name} cannot be served: {error}")
+        except BROKEN as error:
+            say(f"{path.name} cannot be served: {one_line(error)}")
     return None
 
 

@@ -74,6 +74,8 @@ def read_promotions(folder: Path) -> Promotions | None:
     """Return what promoted.json says; None where there is no such file."""
     file = folder / PROMOTIONS_FILE
     try:
+        if file.exists() and not file.is_file():
+            raise OSError("it is no file")  # reading a pipe would wait for ever
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None

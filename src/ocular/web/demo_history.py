@@ -156,9 +156,11 @@ def _open(
         ][N_BEST * 3 :]  # the most valuable stay next steps
         once = list({client: (client, product) for client, product in reversed(pairs)}.values())[::-1]
         once = [once[place] for place in rng.permutation(min(len(once), 3 * len(FOLLOW_UPS))).tolist()]
-        for days, (client, product) in zip(FOLLOW_UPS[number % 2 :] if number else FOLLOW_UPS, once, strict=False):
+        follow_ups = FOLLOW_UPS[number % 2 :] if number else FOLLOW_UPS
+        notes = rng.permutation(NOTES).tolist()
+        for days, note, (client, product) in zip(follow_ups, notes, once, strict=False):
             due = (now + timedelta(days=days)).date()
-            yield Step(_lately(rng, now), client, product, Status.PURSUING, note=_note(rng), due=due)
+            yield Step(_lately(rng, now), client, product, Status.PURSUING, note=note, due=due)
         for days, (client, product) in zip(SNOOZED_DAYS, once[len(FOLLOW_UPS) :], strict=False):
             due = (now + timedelta(days=days)).date()
             yield Step(_lately(rng, now), client, product, Status.SNOOZED, "Bad timing", due=due)

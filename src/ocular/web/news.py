@@ -158,12 +158,14 @@ class News:
 
     # -------------------------------------------------------------------------------------------- for a visitor
 
-    def n_unseen(self, served: ServedModel, visitor: Visitor, clients: NDArray[np.int64]) -> int:
+    def n_unseen(
+        self, served: ServedModel, visitor: Visitor, clients: NDArray[np.int64], closed: set[tuple[int, int]]
+    ) -> int:
         """Return how many recommendations are new for some clients, 0 once the visitor has looked at What's new."""
         changes = served.comparison.changes
         if changes is None or visitor.user.news == served.version:
             return 0
-        return int((_of_clients(changes, served, clients)["kind"] == NEW).sum())
+        return int((_of_clients(changes, served, clients, closed)["kind"] == NEW).sum())
 
     def mark_seen(self, served: ServedModel, visitor: Visitor) -> None:
         """Remember that the visitor has looked at What's new, if the database has time for it."""
@@ -175,11 +177,17 @@ class News:
                 _log.warning("that %s has seen What's new is not stored", visitor.user.name)
 
 
-def _of_clients(changes: Changes, served: ServedModel, clients: NDArray[np.int64]) -> NDArray[np.void]:
+def _of_clients(
+    changes: Changes, served: ServedModel, clients: NDArray[np.int64], closed: set[tuple[int, int]]
+) -> NDArray[np.void]:
+    """Return the changes for some clients, without what is closed already; what was dropped stays."""
     chosen = np.zeros(served.interactions.n_users, dtype=bool)
     chosen[clients] = True
-    rows: NDArray[np.void] = changes.rows[chosen[changes.rows["user"]]]
-    return rows
+    rows, n_items = changes.rows[chosen[changes.rows["user"]]], served.interactions.n_items
+    codes = rows["user"].astype(np.int64) * n_items + rows["item"]
+    closed_codes = np.fromiter((user * n_items + item for user, item in closed), dtype=np.int64, count=len(closed))
+    kept: NDArray[np.void] = rows[(rows["kind"] == DROPPED) | (rows["item"] >= n_items) | ~np.isin(codes, closed_codes)]
+    return kept
 
 
 def news_page(
@@ -193,10 +201,7 @@ def news_page(
     length: int = 50,
 ) -> NewsPage:
     """Return a part of what is new for clients, the most valuable first, without what is closed already."""
-    rows, n_items = _of_clients(changes, served, clients), served.interactions.n_items
-    codes = rows["user"].astype(np.int64) * n_items + rows["item"]
-    closed_codes = np.fromiter((user * n_items + item for user, item in closed), dtype=np.int64, count=len(closed))
-    rows = rows[(rows["kind"] == DROPPED) | (rows["item"] >= n_items) | ~np.isin(codes, closed_codes)]
+    rows, n_items = _of_clients(changes, served, clients, closed), served.interactions.n_items
     counts = {name: int((rows["kind"] == code).sum()) for name, code in KINDS.items()}
     n_clients = len(np.unique(rows["user"]))
     rows = rows[rows["kind"] == KINDS[kind]]

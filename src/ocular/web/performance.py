@@ -142,6 +142,7 @@ class Performance:
         by_seller = np.isin(self._sellers, [user.id for user in chosen])
         self._pairs, self._sellers_of_pairs = self._outcomes.pairs[by_seller], self._sellers[by_seller]
         self._chosen = {user.id: user for user in chosen}
+        self._by_status: dict[Status, Bools] = {}
 
     def _may_see(self, user: User) -> bool:
         if self._visitor.role is Role.SELLER:
@@ -333,7 +334,9 @@ class Performance:
     # -------------------------------------------------------------------------------------------- columns
 
     def _with(self, status: Status) -> Bools:
-        return with_status(self._pairs, [status])
+        if status not in self._by_status:
+            self._by_status[status] = with_status(self._pairs, [status])
+        return self._by_status[status]
 
     @cached_property
     def _refused(self) -> Bools:

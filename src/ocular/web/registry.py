@@ -23,13 +23,13 @@ from numpy.typing import ArrayLike, NDArray
 from ocular.advisor import Advisor, Recommendation
 from ocular.data.interactions import Interactions
 from ocular.due import Reorders, has_dates
-from ocular.errors import ArtifactError, OcularError
+from ocular.errors import ArtifactError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.model import OCuLaR
 from ocular.refresh.promotion import PROMOTIONS_FILE
-from ocular.refresh.serving import created, serving_order
+from ocular.refresh.serving import BROKEN, created, one_line, serving_order
 from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.model_changes import Changes
@@ -132,7 +132,7 @@ class ServedModel:
         """Return the row of a product by its label."""
         row = self.interactions.item_rows.get(product)
         if row is None:
-            raise NotFoundError("there is no such product")
+            raise NotFoundError("Product not found")
         return row
 
     def client_of(self, recommendation: Recommendation) -> str:
@@ -188,7 +188,7 @@ class Registry:
     @property
     def current(self) -> ServedModel:
         if self._served is None:
-            raise UnavailableError("no model is loaded yet")
+            raise UnavailableError("No model is loaded yet")
         return self._served
 
     def refresh(self) -> None:
@@ -200,13 +200,13 @@ class Registry:
                 if self._served is not None and self._served.version == version:
                     return
                 state = _file_state(path)
-                if self._refused.get(path) == state:
+                if path in self._refused and self._refused[path] == state:
                     continue
                 before = self._served
                 try:
                     self._served = _serve(path, version, manifest, self.given_names)
-                except (OcularError, OSError) as error:
-                    self._refuse(path, str(error), state)
+                except BROKEN as error:
+                    self._refuse(path, one_line(error), state)
                     continue
                 _log.info("serving the model %s", version)
                 self.on_served(self._served, _previous(before, models[place + 1 :]))
@@ -215,7 +215,7 @@ class Registry:
     def _refuse(self, path: Path, reason: str, state: object = None) -> None:
         """Log why a model is not served, once for each state of its files."""
         state = state or _file_state(path)
-        if self._refused.get(path) != state:
+        if path not in self._refused or self._refused[path] != state:
             _log.error("refused the model in %s: %s", path.name, reason)
         self._refused[path] = state
 
@@ -249,7 +249,7 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
 
     def load() -> tuple[str, OCuLaR] | None:
         for path, manifest in older:
-            with suppress(OcularError, OSError):
+            with suppress(*BROKEN):
                 return _version(path, manifest), Advisor.load(path).model
         return None
 
@@ -259,7 +259,8 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
 def _file_state(path: Path) -> object:
     """Return what changes when a file does: a model that is being copied is read again."""
     with suppress(OSError):
-        return sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in path.iterdir())
+        states = [(file.name, file.lstat()) for file in path.iterdir()]
+        return sorted((name, state.st_ino, state.st_size, state.st_mtime_ns) for name, state in states)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from functools import cached_property
 
 from sqlalchemy import select
@@ -10,9 +11,10 @@ from sqlalchemy import select
 from ocular.web.assignment_cache import AssignmentCache
 from ocular.web.audit import ViewLog
 from ocular.web.auth import Authenticator
-from ocular.web.database import Database
+from ocular.web.database import Database, DatabaseError
 from ocular.web.news import News
 from ocular.web.outcomes import OutcomeLog
+from ocular.web.password_threads import PasswordThreads
 from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
@@ -37,7 +39,10 @@ class Services:
         registry.on_served = self.news.begin
         self.pattern_names = PatternNames(database)
         registry.given_names = self.pattern_names.names_of
+        self.password_threads = PasswordThreads()
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
+        # reading years of feedback takes seconds once: nobody should wait for it
+        self._warming = threading.Thread(target=self._warm, name="outcomes", daemon=True)
         self._started = False
 
     def start(self) -> None:
@@ -45,12 +50,20 @@ class Services:
         if not self._started:
             self.database.upgrade()
             self.registry.start()
+            self._warming.start()
             self._started = True
+
+    def _warm(self) -> None:
+        with suppress(DatabaseError):  # the first request reads it then
+            self.outcomes.read()
 
     def stop(self) -> None:
         self.registry.stop()
         self.news.wait(STOP_SECONDS)
+        if self._warming.is_alive():
+            self._warming.join(STOP_SECONDS)
         self.shown.stop()
+        self.password_threads.stop()
         self.database.close()
 
     @property

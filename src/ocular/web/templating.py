@@ -50,6 +50,17 @@ def percents(shares: Iterable[float]) -> list[str]:
     return [text if share < 0.1 else f"{100 * share:.1f}%" for share, text in zip(shares, plain, strict=True)]
 
 
+def sentence(line: str) -> str:
+    """
+    Return the line of an error as a sentence.
+
+    >>> sentence("expected 2 cells, got 3"), sentence("Nothing found. Try again.")
+    ('Expected 2 cells, got 3.', 'Nothing found. Try again.')
+    """
+    return line[:1].upper() + line[1:] + ("" if line.endswith((".", "!", "?", "…")) else ".")
+
+
+_pages.filters["sentence"] = sentence
 _pages.filters["percent"] = percent
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from ocular.feedback import Status
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.due import view_due_of
+from ocular.web.feedback import closed_pairs
 from ocular.web.pipeline import Order, ordered, read_pipeline, total
 from ocular.web.tables import now
 from ocular.web.templating import render
@@ -28,6 +29,7 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
     shown = [(step.recommendation.client, step.recommendation.product) for step in steps]
     services.shown.note(visitor, shown, served)
     calls = read_pipeline(services.database, served, visitor)
+    closed = closed_pairs(services.database, served.interactions, visitor)
     by_stage = {str(stage): total(call for call in calls if call.stage is stage) for stage in Status}
     pursued = [call for call in calls if call.stage is Status.PURSUING and call.due is not None and call.due <= day]
     with services.computing:
@@ -40,7 +42,7 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
             "follow_up": {name: day + timedelta(days) for name, days in FOLLOW_UP.items()},
             "calibrated": served.advisor.model.calibration_ is not None,
             "client_name": served.client_name, "product_name": served.product_name,
-            "is_new": served.is_new_pair, "n_news": services.news.n_unseen(served, visitor, clients),
+            "is_new": served.is_new_pair, "n_news": services.news.n_unseen(served, visitor, clients, closed),
             "priced": served.opportunities.has_prices,
         }  # fmt: skip
         return render(request, "today.html", values)
