@@ -13,16 +13,10 @@ python benchmarks/web.py --db postgresql://…        an empty database; results
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 from html import unescape
@@ -33,18 +27,22 @@ from urllib.parse import urlencode
 import httpx2
 import numpy as np
 from common import parser, save
+from serving import add_people, memory, processor_seconds, start
 from sqlalchemy import insert
 
 from ocular import OCuLaR
 from ocular.feedback import Status
 from ocular.synthetic.market import b2b
-from ocular.web.credentials import digest, hash_password, new_secret
 from ocular.web.database import Database
-from ocular.web.tables import Assignment, Role, Session, User
+from ocular.web.tables import Assignment, Role
 
 PEOPLE, LOOKING = 50, 1.0  # at once; seconds between two pages, on average
 WARMING = 5.0  # seconds that are not counted
-MIX = {"accounts": 0.35, "client": 0.3, "recommendation": 0.3, "feedback": 0.05}
+MIX = {
+    "today": 0.15, "accounts": 0.15, "client": 0.2, "recommendation": 0.2, "product": 0.1, "whitespace": 0.05,
+    "search": 0.05, "performance": 0.05, "feedback": 0.05,
+}  # fmt: skip
+ADDRESSES = {"today": "/", "accounts": "/accounts", "whitespace": "/whitespace", "performance": "/performance"}
 TARGETS = {"client": 150.0, "recommendation": 150.0}  # milliseconds, p95
 MAX_MEMORY = 1.5  # GiB
 LINK = re.compile(r'href="(/recommendation\?[^"]+)"')
@@ -70,94 +68,18 @@ class Seller(NamedTuple):
 
 
 def fill(url: str, clients: list[str], n_sellers: int) -> list[Seller]:
-    """People who are signed in already: all with one password, whose hash takes its time."""
-    database, hashed = Database(url), hash_password("correct horse battery staple")
+    """Make sellers who are signed in already, with all the clients among them."""
+    database, sellers = Database(url), list[Seller]()
     database.upgrade()
-    people = [Seller(new_secret(), new_secret(), clients[n::n_sellers]) for n in range(n_sellers)]
     with database.writing() as transaction:
-        users = [
-            User(name=f"seller{n}", full_name=f"Seller {n}", role=Role.SELLER, team=f"team {n % 10}", password=hashed)
-            for n in range(n_sellers)
-        ]
-        transaction.add_all(users)
-        transaction.flush()
-        for user, person in zip(users, people, strict=True):
-            transaction.add(
-                Session(digest=digest(person.cookie), user_id=user.id, csrf=person.csrf, address="127.0.0.1")
-            )
+        roles = {f"seller {n}": (Role.SELLER, f"team {n % 10}") for n in range(n_sellers)}
+        for n, (user, browser) in enumerate(add_people(transaction, roles).values()):
+            sellers.append(Seller(*browser, clients[n::n_sellers]))
             transaction.execute(
-                insert(Assignment), [{"client": client, "user_id": user.id} for client in person.clients]
+                insert(Assignment), [{"client": client, "user_id": user.id} for client in sellers[-1].clients]
             )
     database.close()
-    return people
-
-
-# --------------------------------------------------------------------------------------------------------- the server
-
-
-def start(models: Path, database: str, log: Path, profile: Path | None) -> tuple[subprocess.Popen[bytes], str, float]:
-    """The process, its address, and the seconds until it was ready."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    run = "from ocular.cli import main; main()"
-    if profile is not None:
-        run = PROFILED.format(profile=str(profile))
-    begun, url = time.perf_counter(), f"http://127.0.0.1:{port}"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", run, "serve", str(models), "--db", database, "--port", str(port), "--insecure"],
-            stdout=file, stderr=file,
-        )  # fmt: skip
-    while process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=5):
-                return process, url, time.perf_counter() - begun
-        except (OSError, urllib.error.URLError):
-            time.sleep(0.1)
-    raise SystemExit(f"the server ended: {log.read_text()[-2000:]}")
-
-
-# routes run in threads of a pool, each of which needs a profile of its own
-PROFILED = """
-import cProfile, functools, pstats, threading
-import starlette.concurrency, anyio.to_thread
-local, all_profiles = threading.local(), []
-real = anyio.to_thread.run_sync
-def in_thread(function, *arguments):
-    if not hasattr(local, "profile"):
-        local.profile = cProfile.Profile()
-        all_profiles.append(local.profile)
-    return local.profile.runcall(function, *arguments)
-anyio.to_thread.run_sync = lambda function, *arguments, **options: real(
-    functools.partial(in_thread, function), *arguments, **options)
-from ocular.cli import main
-try:
-    main()
-finally:
-    found = [p for p in all_profiles if p.getstats()]
-    total = pstats.Stats(found[0])
-    for one in found[1:]:
-        total.add(one)
-    total.dump_stats({profile!r})
-"""
-
-
-def memory(pid: int) -> float:
-    """The most that the process ever had, in GiB; nan where the system does not tell."""
-    status = Path(f"/proc/{pid}/status")
-    if not status.exists():
-        return float("nan")
-    peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(peak.split()[1]) / 2**20
-
-
-def processor_seconds(pid: int) -> float:
-    status = Path(f"/proc/{pid}/stat")
-    if not status.exists():
-        return float("nan")
-    fields = status.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sellers
 
 
 # --------------------------------------------------------------------------------------------------------- the people
@@ -198,13 +120,19 @@ async def work(url: str, person: Seller, seed: int, seconds: float, looking: flo
 
 
 def ask(browser: httpx2.AsyncClient, kind: str, person: Seller, links: list[str], rng: random.Random) -> httpx2.Request:
-    if kind == "accounts":
-        return browser.build_request("GET", "/")
+    if kind in ADDRESSES:
+        return browser.build_request("GET", ADDRESSES[kind])
     if kind == "client":
         return browser.build_request("GET", f"/client?{urlencode({'name': rng.choice(person.clients)})}")
+    if kind == "search":
+        return browser.build_request("GET", f"/search?{urlencode({'q': rng.choice(person.clients)[1:8]})}")
+    link = rng.choice(links)
+    pair = dict(httpx2.URL(link).params)
+    if kind == "product":
+        return browser.build_request("GET", f"/product?{urlencode({'name': pair['product']})}")
     if kind == "recommendation":
-        return browser.build_request("GET", rng.choice(links))
-    pair, status = dict(httpx2.URL(rng.choice(links)).params), rng.choice([Status.PURSUING, Status.NOT_A_FIT])
+        return browser.build_request("GET", link)
+    status = rng.choice([Status.PURSUING, Status.NOT_A_FIT])
     return browser.build_request("POST", "/feedback", data=pair | {"csrf": person.csrf, "status": str(status)})
 
 

@@ -16,7 +16,8 @@ from ocular.plots.drawing import new_picture, set_title, style_axes, theme_named
 from ocular.storage import write_file
 
 RESULTS = Path(__file__).parent / "results"
-MARKERS = "oDs^vPX*"
+MARKERS = "oDs^vPX*<"
+MAX_INSIDE = 5  # lines whose names stand in the first panel
 
 Line = tuple[Sequence[float], Sequence[float]]  # x, y
 
@@ -74,5 +75,10 @@ def draw_lines(
         style_axes(axes, colors)
         if at == 0:
             set_title(axes, title, colors)
-            axes.legend(frameon=False, fontsize=9, labelcolor=colors.ink)
+            if len(lines) <= MAX_INSIDE:
+                axes.legend(frameon=False, fontsize=9, labelcolor=colors.ink)
+            else:  # it would cover the lines
+                handles, labels = axes.get_legend_handles_labels()
+                place = {"loc": "outside lower center", "ncols": 3}
+                figure.legend(handles, labels, frameon=False, fontsize=9, labelcolor=colors.ink, **place)
     return figure

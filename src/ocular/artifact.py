@@ -17,6 +17,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import stat
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -31,7 +33,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Attributes, Interactions, Labels, Purchases, rows_of
-from ocular.errors import ArtifactError, ConfigError, DataError
+from ocular.errors import ArtifactError
 from ocular.evidence import EvidenceConfig, client_features, product_features
 from ocular.solver.config import FitConfig
 from ocular.storage import digest, new_folder, present, table_bytes
@@ -44,6 +46,8 @@ KEY, DISPLAY_NAME, ATTRIBUTE = "name", "display name", "attribute:"  # columns o
 CSR_PARTS = ("data", "indices", "indptr")
 WEIGHTS = ("user_attribute_weights", "item_attribute_weights")
 INTERACTIONS = "interactions_"  # prefix of their arrays
+MAX_MANIFEST = 64_000_000  # bytes
+MAX_GROWTH, MIN_LIMIT = 20, 64_000_000  # times and bytes that the arrays may hold more than their archive
 
 
 class Streamed(NamedTuple):
@@ -171,8 +175,8 @@ def check_target(path: Path) -> None:
     if not names:
         return
     try:
-        ours = names <= {MANIFEST, *FILES} and json.loads((path / MANIFEST).read_text("utf-8"))["format"] == FORMAT
-    except (OSError, ValueError, KeyError, TypeError):
+        ours = names <= {MANIFEST, *FILES} and json.loads(_read_file(path / MANIFEST, MAX_MANIFEST))["format"] == FORMAT
+    except (OSError, ArtifactError, ValueError, KeyError, TypeError, RecursionError):
         ours = False
     if not ours:
         raise ArtifactError(
@@ -201,9 +205,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"expected a model folder, got {path} without {MANIFEST}; `ocular fit … -o {path.name}` makes one"
         )
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        manifest = json.loads(_read_file(file, MAX_MANIFEST).decode())
         kind, version = manifest["format"], manifest["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArtifactError(f"{file} is damaged ({error}); fit and save the model again") from error
     if kind != FORMAT:
         raise ArtifactError(f"expected a model, got {kind!r} in {file}")
@@ -211,7 +215,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{file} has version {version} of the format, this ocular reads up to {VERSION}; upgrade ocular"
         )
-    if manifest.get("digest") != _manifest_digest(manifest):
+    if not isinstance(manifest.get("digest"), str) or manifest["digest"] != _manifest_digest(manifest):
         raise ArtifactError(f"{file} was changed after it was written; fit and save the model again")
     return dict(manifest)
 
@@ -228,6 +232,7 @@ def _read_folder(path: Path) -> SavedModel[Interactions]:
     manifest = read_manifest(path)
     try:
         contents = {name: _read_checked(path / name, manifest["files"][name]) for name in FILES}
+        _check_growth(contents[ARRAYS])
         with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         if manifest["version"] == 1:
@@ -235,7 +240,9 @@ def _read_folder(path: Path) -> SavedModel[Interactions]:
         currency = str(manifest["data"].get("currency", ""))
         interactions = _to_interactions(arrays, contents[CLIENTS], contents[PRODUCTS], currency)
         return _to_model(manifest, arrays, interactions)
-    except (KeyError, IndexError, TypeError, ValueError, ConfigError, DataError, pl.exceptions.PolarsError) as error:
+    except ArtifactError:
+        raise
+    except Exception as error:  # files may hold anything, and each kind of nonsense raises an error of its own
         raise ArtifactError(f"{path} is not a whole model ({error!r}); fit and save it again") from error
 
 
@@ -367,16 +374,37 @@ def _to_interactions(
 
 def _read_checked(file: Path, expected: Mapping[str, Any]) -> bytes:
     try:
-        content = file.read_bytes()
+        content = _read_file(file, expected["bytes"])
     except OSError as error:
         raise ArtifactError(f"{file} cannot be read ({error.strerror}); fit and save the model again") from error
-    if len(content) != expected["bytes"]:
+    if len(content) < expected["bytes"]:
         raise ArtifactError(
             f"expected {expected['bytes']:,} bytes in {file}, got {len(content):,}; copy or fit it again"
         )
     if hashlib.sha256(content).hexdigest() != expected["sha256"]:
         raise ArtifactError(f"{file} was changed after it was written (sha256 differs); copy or fit it again")
     return content
+
+
+def _read_file(file: Path, limit: int) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes: a pipe would be waited for without end."""
+    handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as opened:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            raise ArtifactError(f"expected {file} to be a file, got something else; copy or fit the model again")
+        if state.st_size > limit:
+            raise ArtifactError(f"expected {limit:,} bytes in {file}, got {state.st_size:,}; copy or fit it again")
+        return opened.read()
+
+
+def _check_growth(archive: bytes) -> None:
+    """Raise where a small archive says that it opens to much more than a model has."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        n_bytes = sum(entry.file_size for entry in opened.infolist())
+    limit = max(MAX_GROWTH * len(archive), MIN_LIMIT)
+    if n_bytes > limit:
+        raise ValueError(f"{ARRAYS} of {len(archive):,} bytes holds {n_bytes:,}, more than {limit:,}")
 
 
 def _manifest_digest(manifest: Mapping[str, Any]) -> str:

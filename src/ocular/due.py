@@ -22,7 +22,6 @@ from ocular.data.interactions import Interactions, Purchases
 from ocular.data.splits import as_moment
 from ocular.errors import DataError, Parameter
 from ocular.explain.notebook import html_table
-from ocular.explain.price import MIN_CLIENTS
 from ocular.explain.value import grouped_medians
 
 Ints = NDArray[np.int64]
@@ -30,6 +29,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Times = NDArray[np.datetime64]
 
+MIN_CLIENTS = 3  # behind the interval of a product
 FIRST_DAY, END_OF_DAYS = np.datetime64("0001-01-01"), np.datetime64("10000-01-01")  # other dates are mistakes
 
 

@@ -20,3 +20,5 @@ CLOSED = frozenset({Status.NOT_A_FIT, Status.WON, Status.LOST})  # nothing more 
 TAKEN_UP = frozenset({Status.PURSUING, Status.WON})  # as an evaluation counts them
 REFUSED = frozenset({Status.NOT_A_FIT, Status.LOST})  # a snoozed one is neither
 REASONS = ("Too expensive", "Already has it", "Competitor", "Bad timing", "No need", "Other")  # why it was refused
+# of these, what says nothing against the product for the next client like this one
+NEUTRAL_REASONS = frozenset({"Already has it", "Competitor", "Bad timing"})

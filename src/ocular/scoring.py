@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Adjacency
 from ocular.solver.devices import rank_rows
 from ocular.solver.pool import RowPool

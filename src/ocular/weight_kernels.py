@@ -1,7 +1,8 @@
 """The shortlists of clients and the metrics of a weighting, compiled by Numba; `weight_scan` says what they are for."""
 
 import numpy as np
-from numba import njit
+
+from ocular.compiling import njit
 
 SHIFT = np.uint32(20)  # of a float32, so that its sign, exponent and 3 bits are left
 N_BINS = 1 << (31 - 20)  # of numbers that are not negative

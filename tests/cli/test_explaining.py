@@ -216,7 +216,7 @@ def test_report_of_the_model(place: Path, model: ocular.OCuLaR, tmp_path: Path) 
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert page.count("data:image/png;base64,") == 6  # three pictures, light and dark
-    assert "How reliable the confidence is" in page
+    assert "How reliable the model score is" in page
     assert all(f'<td class="n">{cocluster.index}</td>' in page for cocluster in model.coclusters())
 
 

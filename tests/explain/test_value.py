@@ -22,19 +22,22 @@ def sales(rows: list[tuple[int, int, float, float]], n_items: int = 2) -> Intera
     return Interactions.from_pairs(users, items, shape, price=list(price), quantity=list(quantity))
 
 
-# product 0: prices 10, 20, 40 of three clients, orders of 1, 3 and 12; product 1: only two clients paid
-SALES = sales([(0, 0, 10, 1), (1, 0, 40, 12), (2, 0, 20, 3), (0, 1, 5, 2), (1, 1, 7, 4)])
+# product 0: prices 10 to 50 of five clients, orders of 1 to 12; product 1: only four clients paid
+SALES = sales(
+    [(0, 0, 10, 1), (1, 0, 40, 12), (2, 0, 20, 3), (3, 0, 10, 2), (4, 0, 50, 9)]
+    + [(user, 1, 5, 4) for user in range(4)]
+)
 
 
 def test_the_typical_price_is_the_median_of_what_was_paid() -> None:
     assert typical_prices(SALES)[0] == 20
-    assert math.isnan(typical_prices(SALES)[1])  # two clients are too few to tell
-    four = sales([(0, 0, 10, 1), (1, 0, 20, 1), (2, 0, 30, 1), (3, 0, 100, 1)], 1)
-    assert typical_prices(four).tolist() == [25]
+    assert math.isnan(typical_prices(SALES)[1])  # four clients are too few to tell
+    six = sales([(user, 0, price, 1) for user, price in enumerate([10, 10, 20, 30.5, 100, 100])], 1)
+    assert typical_prices(six).tolist() == [25.2]  # 25.25, rounded
 
 
 def test_one_client_who_buys_often_is_no_market() -> None:
-    often = sales([(0, 0, 10, 1), (0, 0, 12, 1), (0, 0, 14, 1), (1, 0, 9, 1)], 1)
+    often = sales([(0, 0, 10, 1), (0, 0, 12, 1), (0, 0, 14, 1), (1, 0, 9, 1), (2, 0, 9, 1), (3, 0, 9, 1)], 1)
     assert math.isnan(typical_prices(often)[0])
 
 
@@ -43,8 +46,8 @@ def test_without_prices_there_is_no_typical_one() -> None:
 
 
 def test_the_typical_quantity_is_the_median_of_an_order() -> None:
-    assert typical_quantities(SALES).tolist() == [3, 3]  # 1, 3, 12; between 2 and 4
-    unknown = sales([(0, 0, 10, NAN), (1, 0, 10, 8), (2, 1, 10, NAN)])
+    assert typical_quantities(SALES).tolist() == [3, 1]  # 1, 2, 3, 9, 12; four clients are too few
+    unknown = sales([(user, 0, 10, 8) for user in range(5)] + [(5, 0, 10, NAN), (2, 1, 10, NAN)])
     assert typical_quantities(unknown).tolist() == [8, 1]
     assert typical_quantities(Interactions.from_pairs([0, 1], [0, 1])).tolist() == [1, 1]
 

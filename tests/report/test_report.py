@@ -107,7 +107,7 @@ def test_a_client_report_says_what_the_model_says(model: OCuLaR, drawn: list[Any
             assert line.removeprefix("- ") in said
     for item in model.interactions_.by_user[0]:
         assert f"Produkt №{item}" in said
-    assert f"Bought so far ({len(model.interactions_.by_user[0])})" in said
+    assert f"Purchase history ({len(model.interactions_.by_user[0])})" in said
     assert page.tags.count("picture") == len(found) > 0
     assert {name for name, _, _ in drawn} == {"plot_evidence"}
     assert [options["theme"] for _, _, options in drawn] == ["light", "dark"] * len(found)
@@ -130,14 +130,14 @@ def test_hidden_clients_are_nowhere_in_the_report(model: OCuLaR, drawn: list[Any
 def test_hit_rate_price_and_attributes(nasty: OCuLaR) -> None:
     advisor, found = recommended(nasty, NASTY[0], 1)
     before = " ".join(Page(client_report(advisor, NASTY[0], found)).text.split())
-    assert "hit rate 25%" not in before
+    assert "Chance to buy 25%" not in before
     nasty.calibration_ = Calibration(np.array([0.0]), np.array([0.5]), np.array([400]), np.array([100]))
     try:
         advisor, found = recommended(nasty, NASTY[0], 1)
         said = " ".join(Page(client_report(advisor, NASTY[0], found)).text.split())
     finally:
         nasty.calibration_ = None
-    assert "hit rate 25%" in said
+    assert "Chance to buy 25%" in said
     assert "<th>kind <u>in" in said
 
 
@@ -179,7 +179,7 @@ def test_a_model_report_lists_the_coclusters(model: OCuLaR, drawn: list[Any]) ->
     page = Page(html)
     page.check()
     said = " ".join(page.text.split())
-    assert f"{model.interactions_.nnz:,} pairs bought" in said
+    assert f"{model.interactions_.nnz:,} client–product pairs" in said
     rows = re.findall(r"<tr>\s*<td class=\"n\">(\d+)</td>.*?</tr>", html, flags=re.DOTALL)
     by_share = sorted(coclusters, key=lambda cocluster: -cocluster.share)
     assert [int(row) for row in rows] == [cocluster.index for cocluster in by_share]
@@ -190,7 +190,7 @@ def test_a_model_report_lists_the_coclusters(model: OCuLaR, drawn: list[Any]) ->
         assert f"Produkt №{cocluster.items[0]}" in said
         assert f"Client {cocluster.users[0]} GmbH" in said
         assert f"and {len(cocluster.users) - 6} more" in said
-    assert "How reliable the confidence is" not in said
+    assert "How reliable the model score is" not in said
     assert {name for name, _, _ in drawn} == {"plot_matrix", "plot_coclusters"}
 
 

@@ -54,7 +54,7 @@ def test_a_form_with_a_mistake_comes_back_with_what_was_typed(site: Site) -> Non
     answer = root.submit("/admin/users", **fields, password="a long password")
     assert answer.status_code == 400
     page = text_of(answer)
-    assert "expected a username of letters, digits and . _ @ + -, got 'new one'" in page
+    assert "Use letters, digits and . _ @ + - for a username, not 'new one'" in page
     for name in ("name", "full_name", "team"):
         assert f'name="{name}" value="{fields[name]}"' in page
     assert '<option value="manager" selected>Manager</option>' in page.partition("Add user")[2]
@@ -66,11 +66,11 @@ def test_a_wrong_change_comes_back_beside_its_person(site: Site) -> None:
     answer = root.submit("/admin/users/edit", name="ben", role="king", full_name="Ben the First", team="north")
     assert answer.status_code == 400
     page = text_of(answer)
-    assert "expected a role of seller, manager, admin, got 'king'" in page
+    assert "Unknown role 'king'; use one of seller, manager, admin" in page
     assert 'value="Ben the First"' in page
     assert page.count('<details class="manage" open>') == 1
     short = text_of(root.submit("/admin/users/password", name="ben", password="short"))
-    assert "expected a password of 12 to 200 characters, got 5" in short
+    assert "Use at least 12 characters" in short
     assert short.count('<details class="manage" open>') == 1
     assert person(site, "ben").full_name == "Ben Example"
 
@@ -88,7 +88,7 @@ def test_a_password_of_spaces_is_refused(site: Site, path: str) -> None:
         path, name="ana" if "password" in path else "new", role="seller", password=" " * 14
     )
     assert answer.status_code == 400
-    assert "expected a password of letters, digits or signs, got only spaces" in answer.text
+    assert "not only spaces" in answer.text
 
 
 # ------------------------------------------------------------------------------------------------ one's own password
@@ -99,7 +99,7 @@ def test_people_change_their_own_password(site: Site) -> None:
     ana, other = site.browser("ana"), site.browser("ana")
     assert 'href="/account"' in ana.get("/accounts").text
     page = ana.get("/account").text
-    assert re.findall(r"<dd>([^<]*)</dd>", page) == ["ana", "seller", "north"]
+    assert re.findall(r"<dd>([^<]*)</dd>", page) == ["ana", "Seller", "north"]
     answer = ana.submit("/account/password", old=PASSWORD, new="another long password")
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
     assert not ana.signed_in()
@@ -112,9 +112,9 @@ def test_people_change_their_own_password(site: Site) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("not the old one", "another long password", "The old password is not right."),
-        ("", "another long password", "The old password is not right."),
-        (PASSWORD, "short", "Expected a password of 12 to 200 characters, got 5."),
+        ("not the old one", "another long password", "Current password is incorrect."),
+        ("", "another long password", "Current password is incorrect."),
+        (PASSWORD, "short", "Use at least 12 characters for a password."),
     ],
 )
 def test_a_password_is_not_changed_without_the_old_one(site: Site, old: str, new: str, told: str) -> None:

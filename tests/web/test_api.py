@@ -95,21 +95,21 @@ def test_feedback_is_kept_and_numbered(site: Site) -> None:
         ("/recommendations", {"client": "CLIENT", "n": "101"}, 422, "n: "),
         ("/recommendations", {"client": "CLIENT", "n": "many"}, 422, "n: "),
         ("/recommendations", {"client": "x" * 501}, 422, "client: "),
-        ("/recommendations", {"client": "nobody"}, 404, "there is no such client among yours"),
+        ("/recommendations", {"client": "nobody"}, 404, "Client not found"),
         ("/explanation", {"client": "CLIENT"}, 422, "product: Field required"),
-        ("/explanation", {"client": "CLIENT", "product": "no such"}, 404, "there is no such product"),
+        ("/explanation", {"client": "CLIENT", "product": "no such"}, 404, "Product not found"),
         (
             "/explanation",
             {"client": "CLIENT", "product": "PRODUCT", "also": "no such"},
             404,
-            "there is no such product",
+            "Product not found",
         ),
         ("/explanation", {"client": "CLIENT", "product": "PRODUCT", "also": ["PRODUCT"] * 11}, 422, "also: "),
-        ("/patterns/999", {}, 404, "there is no such pattern"),
-        ("/patterns/-1", {}, 404, "there is no such pattern"),
+        ("/patterns/999", {}, 404, "Pattern not found"),
+        ("/patterns/-1", {}, 404, "Pattern not found"),
         ("/patterns/first", {}, 422, "number: "),
-        ("/patterns/" + "9" * 30, {}, 404, "there is no such pattern"),
-        ("/nowhere", {}, 404, "Not Found"),
+        ("/patterns/" + "9" * 30, {}, 404, "Pattern not found"),
+        ("/nowhere", {}, 404, "Nothing found at this address"),
     ],
 )
 def test_a_refusal_is_one_line_of_json(site: Site, path: str, params: dict[str, Any], status: int, told: str) -> None:
@@ -141,7 +141,7 @@ def test_another_method_is_refused_with_those_that_are_allowed(site: Site) -> No
 
 
 def test_a_seller_reads_no_export(site: Site) -> None:
-    assert refused(site.program("ana").get(f"{API}/feedback"), 403) == "this is not for your role"
+    assert refused(site.program("ana").get(f"{API}/feedback"), 403) == "You don't have access"
 
 
 def test_the_document_of_the_interface_is_public_and_tells_of_no_page(site: Site) -> None:

@@ -24,23 +24,23 @@ def test_the_log_is_filtered_by_name_action_and_days(site: Site) -> None:
     site.browser("ana").submit("/sign-out")
     site.browser("sue")
     site.change(update(AuditEntry).where(AuditEntry.name == "sue").values(at=now() - timedelta(days=3)))
-    assert entries(site, name=" ANA ") == [["ana", "signed out", ""], ["ana", "signed in", ""]]
-    assert entries(site, action="OUT") == [["ana", "signed out", ""]]
+    assert entries(site, name=" ANA ") == [["ana", "Signed out", ""], ["ana", "Signed in", ""]]
+    assert entries(site, action="OUT") == [["ana", "Signed out", ""]]
     assert entries(site, action="%") == []
     day = (now() - timedelta(days=3)).date().isoformat()
-    assert entries(site, since=day, until=day) == [["sue", "signed in", ""]]
-    assert ["sue", "signed in", ""] not in entries(site, since=(now() - timedelta(days=2)).date().isoformat())
-    assert ["ana", "signed in", ""] not in entries(site, until=day)
-    assert ["ana", "signed in", ""] in entries(site, since="", until="")
+    assert entries(site, since=day, until=day) == [["sue", "Signed in", ""]]
+    assert ["sue", "Signed in", ""] not in entries(site, since=(now() - timedelta(days=2)).date().isoformat())
+    assert ["ana", "Signed in", ""] not in entries(site, until=day)
+    assert ["ana", "Signed in", ""] in entries(site, since="", until="")
 
 
 def test_a_log_without_a_fitting_entry_says_so_and_a_day_must_be_one(site: Site) -> None:
     root = site.browser("root")
-    assert "No entry fits." in root.get("/admin/audit", params={"name": "nobody"}).text
-    assert "No entry fits." not in root.get("/admin/audit").text
+    assert "No matching entries." in root.get("/admin/audit", params={"name": "nobody"}).text
+    assert "No matching entries." not in root.get("/admin/audit").text
     answer = root.get("/admin/audit", params={"since": "yesterday"})
     assert answer.status_code == 400
-    assert "xpected a day such as 2025-01-31, got &#39;yesterday&#39;" in answer.text
+    assert "Use a date such as 2025-01-31, not &#39;yesterday&#39;" in answer.text
 
 
 @both_databases
@@ -73,7 +73,7 @@ def test_tokens_are_written_down_by_what_they_are_for(site: Site) -> None:
     root.submit("/admin/tokens", name="ANA", label="our CRM", days="30")
     root.submit("/admin/tokens/revoke", number="1")
     root.submit("/admin/tokens/revoke", number="1")
-    assert [entry.subject for entry in site.audited("token made")] == ["ana: our CRM (30 days)"]
+    assert [entry.subject for entry in site.audited("token created")] == ["ana: our CRM (30 days)"]
     assert [entry.subject for entry in site.audited("token revoked")] == ["ana: our CRM", "number 1"]
 
 

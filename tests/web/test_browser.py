@@ -108,7 +108,7 @@ def open_page(site: Site) -> Iterator[OpenPage]:
 
 def sign_in(page: Page, name: str) -> None:
     page.goto("/sign-in")
-    page.get_by_label("Name").fill(name)
+    page.get_by_label("Username").fill(name)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Today")
@@ -287,7 +287,7 @@ def test_another_seller_finds_no_such_client(site: Site, open_page: OpenPage) ->
         answer = page.goto(wanted)
         assert answer is not None
         assert answer.status == 404
-        expect(page.get_by_role("alert")).to_have_text("There is no such client among yours.")
+        expect(page.get_by_role("alert")).to_have_text("Client not found.")
         expect(page.get_by_role("link", name="Patterns")).to_be_visible()  # the way on
         assert client not in page.content()
 
@@ -339,7 +339,7 @@ def go_to_admin(page: Page, _site: Site) -> None:
     """With somebody who is locked and a password to set."""
     page.goto("/admin")
     if page.get_by_role("button", name="Unlock gone").count() == 0:
-        page.get_by_label("Name to sign in").fill("gone")
+        page.get_by_label("Username", exact=True).fill("gone")
         page.get_by_label("Full name", exact=True).fill("G" * 80)
         page.get_by_label("Password (12").fill(PASSWORD)
         page.get_by_role("button", name="Add", exact=True).click()
@@ -408,7 +408,7 @@ def test_long_words_do_not_widen_any_page(site: Site, open_page: OpenPage) -> No
     assert "first line\nsecond" in note.inner_text()  # lines stay lines
     stranger = open_page()  # the audit log tells of names that nobody has
     stranger.goto("/sign-in")
-    stranger.get_by_label("Name").fill("s" * 80)
+    stranger.get_by_label("Username").fill("s" * 80)
     stranger.get_by_label("Password").fill(PASSWORD)
     stranger.get_by_role("button", name="Sign in").click()
     expect(stranger.get_by_role("alert")).to_be_visible()
@@ -449,7 +449,7 @@ def test_menu_marks_where_one_is(person: str, path: str, name: str, open_page: O
 def test_a_refused_form_is_not_said_to_be_saved(open_page: OpenPage) -> None:
     page = open_page("root")
     page.goto("/admin")
-    page.get_by_label("Name to sign in").fill("anna")  # there is one
+    page.get_by_label("Username", exact=True).fill("anna")  # there is one
     page.get_by_label("Password (12").fill(PASSWORD)
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("alert")).to_be_visible()
@@ -475,7 +475,7 @@ def test_keyboard_alone(site: Site, open_page: OpenPage) -> None:
     page = open_page()
     page.goto("/")
     assert urlsplit(page.url).path == "/sign-in"
-    expect(page.get_by_label("Name")).to_be_focused()
+    expect(page.get_by_label("Username")).to_be_focused()
     page.keyboard.type("anna")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
@@ -541,7 +541,7 @@ def test_without_javascript(site: Site, open_page: OpenPage) -> None:
 def test_wrong_password_is_told(open_page: OpenPage) -> None:
     page = open_page()
     page.goto("/sign-in")
-    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Username").fill("anna")
     page.get_by_label("Password").fill("wrong horse battery staple")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_have_text("The name or the password is not right.")
+    expect(page.get_by_role("alert")).to_have_text("Incorrect username or password.")

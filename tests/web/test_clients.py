@@ -216,7 +216,7 @@ def test_what_the_client_has_is_not_recommended(site: Site) -> None:
     assert ">after all</textarea>" in answer.text  # to choose another verdict
     assert browser.submit("/feedback", **pair, status="won").status_code == 303
     answer = site.program("ana").post("/api/v1/feedback", json=pair | {"status": "pursuing"})
-    assert (answer.status_code, answer.json()) == (409, {"error": "the client has this product already"})
+    assert (answer.status_code, answer.json()) == (409, {"error": "The client already owns this product"})
 
 
 # ------------------------------------------------------------------------------------------------ what is decided

@@ -112,7 +112,7 @@ def test_nobody_types_a_password_in_vain(file: Path, password: Path, monkeypatch
     monkeypatch.setattr(sys.modules["ocular.cli.users"], "_password", lambda _file: pytest.fail("asked"))
     done = run("users", "password", "nobody", "--db", sqlite(file))
     assert (done.returncode, done.stderr) == (
-        2, "Error: expected the name of somebody who may sign in, got 'nobody'\n",
+        2, "Error: User not found: 'nobody'\n",
     )  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def test_database_goes_away_and_comes_back(models: Path, postgres: Any, tmp_path
         while time.monotonic() < away_until:
             answers = {address: person.get(address) for address in ("/", "/patterns", "/team", "/admin/audit")}
             assert {address: got.status_code for address, got in answers.items()} == dict.fromkeys(answers, 503)
-            assert all("The database does not answer" in got.text for got in answers.values())
+            assert all("Temporarily unavailable" in got.text for got in answers.values())
             assert all(got.headers["retry-after"] == "5" for got in answers.values())
             assert person.get("/readyz").status_code == 503
             assert person.get("/healthz").status_code == 200

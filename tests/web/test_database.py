@@ -256,7 +256,7 @@ def check_503(site: Site, ask: Callable[[], list]) -> None:
     assert [answer.status_code for answer in pages] == [503] * len(pages)
     for answer in pages:
         assert answer.headers["retry-after"] == "5"
-        assert "he database does not answer" in answer.text
+        assert "Temporarily unavailable" in answer.text
         assert "content-security-policy" in answer.headers
     assert site.stranger().get("/healthz").status_code == 200
 
@@ -286,7 +286,7 @@ def test_pages_and_programs_hear_503_until_the_database_answers_again(
         patch.setattr(site.database._engine, "connect", unreachable)
         patch.setattr("sqlalchemy.engine.base.OptionEngine.connect", unreachable)
         check_503(site, ask)
-        assert ask()[3].json() == {"error": "the database does not answer; it is tried again with the next request"}
+        assert ask()[3].json() == {"error": "Temporarily unavailable; try again in a moment"}
     assert [answer.status_code for answer in ask()] == [200, 200, 303, 200, 201, 303, 200]
     assert site.count(Feedback) == 2  # and none while it was away
 

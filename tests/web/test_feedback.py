@@ -102,7 +102,7 @@ def test_a_product_that_the_client_has_is_not_worth_pursuing(site: Site) -> None
     product = str(site.interactions.item_labels[site.interactions.by_user[0][0]])
     answer = browser.submit("/feedback", client=client, product=product, status="pursuing")
     assert answer.status_code == 409
-    assert "has this product already" in answer.text
+    assert "already owns this product" in answer.text
     assert site.count(Feedback) == 0
 
 
@@ -162,16 +162,16 @@ def test_amounts_are_read_as_people_write_them(site: Site, typed: str, amount: f
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
-        ({"status": "won", "amount": "a lot"}, "Expected an amount such as 4,708 or 4708.50, got 'a lot'."),
-        ({"status": "won", "amount": "4,70"}, "got '4,70'."),
-        ({"status": "won", "amount": "-5"}, "got '-5'."),
-        ({"status": "won", "amount": "nan"}, "got 'nan'."),
-        ({"status": "won", "amount": "9" * 14}, "Expected an amount"),
-        ({"status": "snoozed"}, "To snooze a recommendation, choose a day after today."),
-        ({"status": "snoozed", "due": str(TODAY)}, "To snooze a recommendation, choose a day after today."),
-        ({"status": "pursuing", "due": "2020-01-01"}, "For a follow-up, choose today or a later day, not 2020-01-01."),
-        ({"status": "pursuing", "due": "31.3.2030"}, "Expected a date such as 2025-03-31, got '31.3.2030'."),
-        ({"status": "pursuing", "due": "<b>"}, "got '<b>'."),
+        ({"status": "won", "amount": "a lot"}, "Use an amount such as 4,708 or 4708.50, not 'a lot'."),
+        ({"status": "won", "amount": "4,70"}, "not '4,70'."),
+        ({"status": "won", "amount": "-5"}, "not '-5'."),
+        ({"status": "won", "amount": "nan"}, "not 'nan'."),
+        ({"status": "won", "amount": "9" * 14}, "Use an amount"),
+        ({"status": "snoozed"}, "Choose a day after today to snooze a recommendation."),
+        ({"status": "snoozed", "due": str(TODAY)}, "Choose a day after today to snooze a recommendation."),
+        ({"status": "pursuing", "due": "2020-01-01"}, "Choose today or a later day for a follow-up, not 2020-01-01."),
+        ({"status": "pursuing", "due": "31.3.2030"}, "Use a date such as 2025-03-31, not '31.3.2030'."),
+        ({"status": "pursuing", "due": "<b>"}, "not '<b>'."),
     ],
     ids=lambda given: "-".join(given.values()) if isinstance(given, dict) else None,
 )
@@ -256,7 +256,7 @@ def test_a_note_outlives_the_session_it_was_written_in(site: Site) -> None:
     site.change(delete(Session))
     page = browser.submit("/feedback", **written)
     assert page.status_code == 401
-    assert "Sign in, and what you wrote is still there." in page.text
+    assert "Session expired; your text is saved. Sign in to continue." in page.text
     fields = hidden(page.text)
     assert not fields.get("csrf")
     again = browser.post("/sign-in", data=fields | {"name": "ana", "password": "not this one"})

@@ -54,7 +54,7 @@ def test_a_new_invitation_replaces_the_last_one(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("password", "again", "told"),
-    [("short", "short", "12"), (NEW, NEW + "x", "not the same"), (" " * 14, " " * 14, "only spaces")],
+    [("short", "short", "12"), (NEW, NEW + "x", "do not match"), (" " * 14, " " * 14, "only spaces")],
 )
 def test_a_password_that_does_not_do_leaves_the_link_as_it_is(site: Site, password: str, again: str, told: str) -> None:
     token, browser = link_for(site, "ana"), site.stranger()

@@ -53,7 +53,7 @@ def test_a_hidden_client_is_no_buyer_and_is_not_confirmed(site: Site) -> None:
     hidden = next(str(label) for label in site.interactions.user_labels if str(label) not in site.clients("ana"))
     browser = site.browser("ana")
     pages = [text_of(browser.get("/new-product", params={"buyers": name})) for name in (hidden, "nobody at all")]
-    assert all('role="alert">there is no such client among yours' in page for page in pages)
+    assert all('role="alert">Client not found.' in page for page in pages)
     own = site.clients("ana")[0]
     assert own not in results_of(text_of(browser.get("/new-product", params={"buyers": own})))
 
@@ -61,8 +61,8 @@ def test_a_hidden_client_is_no_buyer_and_is_not_confirmed(site: Site) -> None:
 @pytest.mark.parametrize(
     ("path", "parameters", "mistake"),
     [
-        ("/prospect", {"attribute.colour": "red"}, "no client attribute named"),
-        ("/prospect", {"has": "no such thing"}, "no product named"),
+        ("/prospect", {"attribute.colour": "red"}, "No client attribute named"),
+        ("/prospect", {"has": "no such thing"}, "No product named"),
         ("/new-product", {"attribute.family": "Sausages"}, "got none that the model knows"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_program_gets_visible_clients_for_a_new_product(site: Site, name: str,
         ("prospects", {"attributes": {"colour": "red"}}, 404, "no client attribute named"),
         ("prospects", {}, 400, "got none that the model knows"),
         ("prospects", {"purchases": ["x"] * 51}, 422, "purchases"),
-        ("new-products", {"buyers": ["nobody at all"]}, 404, "no such client among yours"),
+        ("new-products", {"buyers": ["nobody at all"]}, 404, "Client not found"),
         ("new-products", {"attributes": {"family": "Sausages"}}, 400, "got none that the model knows"),
     ],
 )

@@ -300,7 +300,7 @@ def test_an_unknown_product_is_not_found(site: Site) -> None:
         program.get(f"{API}/products/no%20such/clients"),
     ):
         assert answer.status_code == 404
-        assert "no such product" in answer.text
+        assert "Product not found" in answer.text
 
 
 def test_a_file_has_at_most_so_many_clients_and_no_formulas(

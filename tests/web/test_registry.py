@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,16 @@ def name_of(registry: Registry) -> str:
     return registry.current.version.rpartition("-")[0]
 
 
-def put(models: Path, name: str, created: str = "2100-01-01T00:00:00Z", source: str = "first") -> Path:
+def soon(hours: int = 1) -> str:
+    return (datetime.now(UTC) + timedelta(hours=hours)).isoformat()
+
+
+def put(models: Path, name: str, created: str | None = None, source: str = "first") -> Path:
     """A copy of a model that says it is newer."""
     path = Path(shutil.copytree(models / source, models / name))
-    manifest = json.loads((path / "manifest.json").read_text("utf-8")) | {"created": created}
+    manifest = json.loads((path / "manifest.json").read_text("utf-8")) | {
+        "created": soon() if created is None else created
+    }
     manifest["digest"] = _manifest_digest(manifest)
     (path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     return path
@@ -130,8 +137,8 @@ def test_a_broken_model_is_refused_once_and_the_old_one_goes_on(
 
 
 def test_the_newest_whole_model_is_served_where_the_newest_is_broken(models: Path) -> None:
-    put(models, "second", created="2100-01-01T00:00:00Z")
-    flip(put(models, "third", created="2101-01-01T00:00:00Z") / "arrays.npz")
+    put(models, "second")
+    flip(put(models, "third", created=soon(2)) / "arrays.npz")
     registry = Registry(models)
     registry.refresh()
     assert name_of(registry) == "second"
@@ -178,7 +185,7 @@ def test_without_a_model_the_start_is_one_clear_line(tmp_path: Path, content: st
     message = str(caught.value)
     assert message.startswith(f"expected a model in {folder}, got none that can be read; ")
     assert "\n" not in message
-    with pytest.raises(UnavailableError, match="no model is loaded"):
+    with pytest.raises(UnavailableError, match="No model is loaded"):
         _ = create_app(Settings(folder)).state.services.served
 
 
@@ -247,8 +254,8 @@ def test_a_model_without_a_date_is_refused(
 
 
 def test_dates_are_compared_as_dates(models: Path, registry: Registry) -> None:
-    put(models, "early", created="2100-01-01T10:00:00+09:00")
-    put(models, "late", created="2100-01-01T02:00:00Z")
+    put(models, "early", created=datetime.fromisoformat(soon(1)).astimezone(timezone(timedelta(hours=9))).isoformat())
+    put(models, "late", created=soon(2))
     registry.refresh()
     assert name_of(registry) == "late"
 

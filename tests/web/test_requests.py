@@ -115,10 +115,10 @@ def test_a_request_from_another_site_is_refused(site: Site, headers: dict[str, s
         site.stranger().post("/sign-in", data={"name": "ana", "password": "x"}, headers=headers),
     ]
     assert [answer.status_code for answer in answers] == [403] * 3
-    assert answers[1].json() == {"error": "this request comes from another site"}
+    assert answers[1].json() == {"error": "This request came from another site"}
     for page in (answers[0], answers[2]):
         assert page.headers["content-type"].startswith("text/html")
-        assert "This request comes from another site." in page.text
+        assert "This request came from another site." in page.text
     assert site.count(Feedback) == 0
     assert browser.get("/", headers=headers).status_code == 200  # a link is no harm
 

@@ -156,7 +156,7 @@ def test_a_manager_finds_the_team_and_an_administrator_everybody(site: Site) -> 
 
 def test_an_empty_search_explains_itself_and_a_vain_one_says_so(site: Site) -> None:
     browser = site.browser("ana")
-    assert "Typing errors are forgiven" in browser.get("/search").text
+    assert "Typos are fine" in browser.get("/search").text
     assert "Nothing matches" in browser.get("/search", params={"q": "qqqqqq"}).text
     assert browser.get("/search.json").json() == []
     assert browser.get("/search", params={"q": "x" * 501}).status_code == 422

@@ -51,10 +51,10 @@ def test_a_wrong_password_and_an_unknown_name_are_told_alike(site: Site, monkeyp
     ]
     assert {page.status_code for page in pages} == {401}
     assert len({page.text for page in pages}) == 1
-    assert "The name or the password is not right." in pages[0].text
+    assert "Incorrect username or password." in pages[0].text
     assert len(verified) == 4
     assert all(hashed.startswith("$argon2id$") for hashed in verified)
-    assert [entry.name for entry in site.audited("sign-in refused")] == ["ana", "nobody", "ben", ""]
+    assert [entry.name for entry in site.audited("sign-in refused")] == ["ana", "(unknown)", "ben", "(unknown)"]
     assert site.count(Session) == 0
 
 
@@ -189,7 +189,7 @@ def test_a_cookie_over_plain_http_is_told_of(open_site: OpenSite) -> None:
     assert answer.status_code == 303
     page = browser.get(answer.headers["location"])
     assert page.status_code == 200
-    assert "Your browser did not keep the sign-in: expected an address with https://, got http://" in page.text
+    assert "Your browser did not keep you signed in, because this address begins with http://" in page.text
     assert "did not keep" not in browser.get("/sign-in").text
     browser.base_url = "https://testserver"  # as if it had been kept
     assert browser.get(answer.headers["location"]).headers["location"] == "/model"

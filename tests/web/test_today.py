@@ -229,7 +229,7 @@ def test_a_page_without_prices_dates_attributes_and_back_test_says_so(open_site:
     assert "Expected value –" in best.text
     for card in cards(ana):
         press(ana, card, "pursuing")
-    assert "No open recommendations: everything is owned, pursued, snoozed or closed." in ana.get("/").text
+    assert "No open recommendations: all products are owned, in progress, snoozed or closed." in ana.get("/").text
     assert tiles(ana.get("/").text)[0] == "Open pipeline 3 3 opportunities"
 
 

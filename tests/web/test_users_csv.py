@@ -81,20 +81,20 @@ def test_users_are_reviewed_stored_and_invited(site: Site) -> None:
 @pytest.mark.parametrize(
     ("line", "mistake"),
     [
-        ("new one,N,seller,,", "expected a username of letters, digits and . _ @ + -, got 'new one'"),
-        ("new,N,king,,", "expected a role of seller, manager, admin, got 'king'"),
+        ("new one,N,seller,,", "Use letters, digits and . _ @ + - for a username, not 'new one'"),
+        ("new,N,king,,", "Unknown role 'king'; use one of seller, manager, admin"),
         ("new,N,seller,", "expected 5 cells, got 4"),
-        (f"new,{'N' * 81},seller,,", "expected names of at most 80 characters, got 81"),
+        (f"new,{'N' * 81},seller,,", "Use at most 80 characters for a name or a team"),
         ("FIRST,N,seller,,", "Duplicate username 'first'"),
         ("root,N,seller,,", "You can't change your own role"),
-        (",N,seller,,", "expected a username of letters, digits and . _ @ + -, got ''"),
+        (",N,seller,,", "Use letters, digits and . _ @ + - for a username, not ''"),
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_nothing_is_stored(site: Site, line: str, mistake: str) -> None:
     root = site.browser("root")
     page = review(root, f"username,name,role,team,email\nfirst,First,seller,,\n{line}\n")
     assert page.status_code == 422
-    assert f"line 3: {mistake}" in text_of(page)
+    assert f"Line 3: {mistake}" in text_of(page)
     assert 'name="key"' not in page.text
     assert (site.count(User), site.count(Link)) == (5, 0)
 
@@ -105,7 +105,7 @@ def test_a_mistake_is_told_with_its_line_and_nothing_is_stored(site: Site, line:
 def test_a_file_without_usernames_is_one_line(site: Site, content: str | bytes) -> None:
     answer = review(site.browser("root"), content)
     assert answer.status_code in {400, 422}
-    assert "expected" in answer.text.lower()
+    assert "xpected the columns" in answer.text or "not in UTF-8" in answer.text
 
 
 def test_a_second_press_adds_nobody_twice(site: Site) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ocular.baselines.base import Baseline, Scores
+from ocular.compiling import njit
 from ocular.data.interactions import Adjacency, Interactions
 from ocular.explain.names import client_name, isolated, join_names, product_name
 from ocular.scoring import offer

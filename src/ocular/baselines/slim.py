@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from ocular.baselines.base import Baseline, Scores
+from ocular.compiling import njit
 from ocular.data.interactions import Adjacency
 from ocular.errors import ConfigError
 from ocular.scoring import offer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ocular.compiling import njit
 from ocular.model import OCuLaR
 
 MAX_LINKED = 3  # products that links are named by

@@ -9,13 +9,12 @@ import polars as pl
 from ocular.data.databases import sql_frame
 from ocular.data.tables import one_line
 from ocular.errors import DataError
-from ocular.feedback import Status
+from ocular.feedback import NEUTRAL_REASONS, Status
 from ocular.storage import escape_formula
 
 COLUMNS = ("client", "product", "status", "reason")
 QUERY = "SELECT client, product, status, reason FROM feedback ORDER BY id"
-# reasons that speak of the moment or of a client who has such a product: nothing against the next client like this one
-NOT_AGAINST_IT = frozenset({"already has it", "competitor", "uses another vendor", "bad timing"})
+NEUTRAL = frozenset(reason.casefold() for reason in NEUTRAL_REASONS)
 
 Pairs = list[tuple[str, str]]
 
@@ -44,7 +43,7 @@ def read_feedback_refusals(place: str) -> Pairs:
     return [
         pair
         for pair, row in latest.items()
-        if row["status"] == Status.NOT_A_FIT and str(row["reason"] or "").strip().casefold() not in NOT_AGAINST_IT
+        if row["status"] == Status.NOT_A_FIT and str(row["reason"] or "").strip().casefold() not in NEUTRAL
     ]
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Adjacency
 from ocular.data.matrices import as_interactions
 from ocular.errors import ConfigError, DataError, Parameter, Phrased

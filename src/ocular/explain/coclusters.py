@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Interactions
 from ocular.explain.labels import Describer, Trait
 from ocular.explain.notebook import html_table

@@ -4,7 +4,7 @@ What a product is likely to cost: what related clients paid for it.
 Related are the clients that the reasons of a recommendation name, each weighted by their part in those reasons. A
 client who bought often counts once: their purchases share their weight. Amounts of zero or less are gifts and
 corrections, not prices. Where too few related clients paid, the estimate is that of all buyers of the product, and says
-so; where these are too few as well there is none.
+so; where these are too few as well there is none. Prices are rounded: no number is what one client paid to the cent.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Interactions
 
-MIN_CLIENTS = 3  # who paid: fewer would be a guess, and would reveal what one of them paid
+MIN_CLIENTS = 5  # who paid: fewer would be a guess, and would reveal what one of them paid
+DIGITS = 3  # significant ones of a price
 QUANTILES = (0.1, 0.5, 0.9)
 SIMILAR, EVERYBODY = "similar clients", "all clients"
 
@@ -59,6 +60,23 @@ def money(amount: float, currency: str = "") -> str:
     return f"{sign}{amount:,.0f}" if amount >= 100 else f"{sign}{amount:,.2f}"
 
 
+def round_prices(prices: ArrayLike) -> Floats:
+    """
+    Return positive prices with DIGITS significant digits; nan stays nan.
+
+    >>> round_prices([17122.4, 1.25, 0.012349])
+    array([1.71e+04, 1.25e+00, 1.23e-02])
+    """
+    exact = np.asarray(prices, dtype=np.float64)
+    places = DIGITS - 1 - np.floor(np.log10(exact))
+    rounded: Floats = np.where(
+        places > 0,
+        np.rint(exact * 10 ** np.maximum(places, 0)) / 10 ** np.maximum(places, 0),
+        np.rint(exact / 10 ** np.maximum(-places, 0)) * 10 ** np.maximum(-places, 0),
+    )
+    return rounded
+
+
 def estimate_price(
     item: int, related: Floats, interactions: Interactions, without: int | None = None
 ) -> PriceEstimate | None:
@@ -71,8 +89,8 @@ def estimate_price(
         weight = related if basis == SIMILAR else np.ones(interactions.n_users)
         chosen, weights, clients = _payments_of(buyers, times, weight, -1 if without is None else without)
         if clients >= MIN_CLIENTS:
-            low, median, high = _quantiles(prices[chosen], weights)
-            currency, paid = interactions.currency, prices[chosen]
+            low, median, high = round_prices(_quantiles(prices[chosen], weights)).tolist()
+            currency, paid = interactions.currency, round_prices(prices[chosen])
             return PriceEstimate(median, low, high, len(chosen), clients, basis, currency, paid)
     return None
 

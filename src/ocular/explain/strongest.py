@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
+from ocular.compiling import njit
 from ocular.data.interactions import Adjacency
 from ocular.evidence import Evidence
 from ocular.explain.coclusters import Members

@@ -4,9 +4,10 @@ The value of a recommendation: the one definition of its expected value.
     expected value = chance to buy × typical price × typical quantity
 
 The chance is how often recommendations like this one were bought (the model's probability where it was not
-calibrated), the price is the median of what all buyers of the product paid for a unit, and the quantity is the median
-of an order, or 1 where quantities are not known. A single price estimate by similar clients would differ from page to
-page and could not be listed for everybody; it is shown beside the value, in `ocular.explain.price`.
+calibrated), the price is the rounded median of what all buyers of the product paid for a unit, and the quantity is the
+median of an order, or 1 where fewer than MIN_CLIENTS clients tell theirs. A single price estimate by similar clients
+would differ from page to page and could not be listed for everybody; it is shown beside the value, in
+`ocular.explain.price`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Interactions
 from ocular.explain.calibration import Calibration, expected_rates
-from ocular.explain.price import MIN_CLIENTS
+from ocular.explain.price import MIN_CLIENTS, round_prices
 
 Floats = NDArray[np.float64]
 
@@ -56,18 +57,21 @@ def typical_prices(interactions: Interactions) -> Floats:
     payers = np.rint(np.bincount(items, weights=1 / payments.times, minlength=interactions.n_items))
     known = payers >= MIN_CLIENTS
     low, high = ((first + last) // 2)[known], ((first + last + 1) // 2)[known]
-    prices[known] = (payments.prices[low] + payments.prices[high]) / 2
+    prices[known] = round_prices((payments.prices[low] + payments.prices[high]) / 2)
     return prices
 
 
 def typical_quantities(interactions: Interactions) -> Floats:
-    """Return (n_items,) the median quantity of an order; 1 where it is not known."""
+    """Return (n_items,) the median quantity of an order; 1 where fewer than MIN_CLIENTS clients tell theirs."""
     purchases = interactions.purchases
     if purchases is None or purchases.quantity is None:
         return np.ones(interactions.n_items)
     known = purchases.quantity > 0  # False for nan
     items = interactions.by_user.indices[purchases.pair[known]]
-    return np.nan_to_num(grouped_medians(items, purchases.quantity[known], interactions.n_items), nan=1.0)
+    pairs = np.unique(purchases.pair[known])  # of a client and a product
+    clients = np.bincount(interactions.by_user.indices[pairs], minlength=interactions.n_items)
+    medians = grouped_medians(items, purchases.quantity[known], interactions.n_items)
+    return np.where(clients >= MIN_CLIENTS, medians, 1.0)
 
 
 def grouped_medians(groups: NDArray[np.integer], values: NDArray[Any], n_groups: int) -> Floats:

@@ -109,7 +109,7 @@ def _assumption(explanation: Explanation, client: str, write: Write) -> str:
     if explanation.user is None or explanation.supposed is None:
         return ""
     also = _listed(explanation.supposed, explanation.interactions.item_name, "Item", write)
-    return f"Supposing that {client} also had {also}: " if also else f"Supposing that {client} had other purchases: "
+    return f"Assuming that {client} also owns {also}: " if also else f"Assuming that {client} has other purchases: "
 
 
 def _evidence(explanation: Explanation, reason: Reason, show_clients: bool, write: Write) -> str:

@@ -59,7 +59,7 @@ def model_report(model: OCuLaR, coclusters: Sequence[CoCluster], *, show_clients
     ordered = sorted(coclusters, key=lambda cocluster: -cocluster.share)
     reliability = None
     if model.calibration_ is not None:
-        reliability = _picture(lambda theme: plots.plot_reliability(model, theme=theme), "Hit rate against confidence")
+        reliability = _picture(lambda theme: plots.plot_reliability(model, theme=theme), "Hit rate by model score")
     return _render(
         "model.html",
         title="Co-clusters",

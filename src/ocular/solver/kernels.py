@@ -7,7 +7,8 @@ compiler turns those into vector code and calls to the mathematics library not.
 """
 
 import numpy as np
-from numba import njit
+
+from ocular.compiling import njit
 
 BLOCK = 64  # neighbours at a time
 

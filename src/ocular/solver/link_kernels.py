@@ -9,7 +9,8 @@ up where the ones are.
 import math
 
 import numpy as np
-from numba import njit
+
+from ocular.compiling import njit
 
 ROOM = 32  # columns are padded to a multiple of this, so that vector loops have no scalar tail
 ZERO, ONE = np.float32(0), np.float32(1)

@@ -9,8 +9,8 @@ positive is kept from one half-sweep to the next: a row begins with the slopes, 
 """
 
 import numpy as np
-from numba import njit
 
+from ocular.compiling import njit
 from ocular.solver.kernels import (
     BLOCK,
     MAX_STEP,

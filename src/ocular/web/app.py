@@ -55,6 +55,8 @@ from ocular.web.static_files import InMemoryStaticFiles
 from ocular.web.templating import render
 
 API = "/api/v1"
+NO_ROUTE = {404: "Nothing found at this address", 405: "This address cannot be used in this way"}
+UNAVAILABLE = "Temporarily unavailable; try again in a moment"  # the log says more
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
 PAGES = (
@@ -102,13 +104,13 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, RefusedError):
         status = error.status
     elif isinstance(error, DatabaseError):
-        status = 503
+        status, line = 503, UNAVAILABLE
     elif isinstance(error, IntegrityError):
-        status, line = 409, "somebody else changed the same at this moment; look at it again and repeat"
+        status, line = 409, "Someone else just changed this; reload and try again"
     elif isinstance(error, UnknownNameError):
-        status, line = 404, "there is no such client or product"  # the nearest names may be other people's clients
+        status, line = 404, "Client or product not found"  # the nearest names may be other people's clients
     elif isinstance(error, HTTPException):
-        status, line = error.status_code, str(error.detail)
+        status, line = error.status_code, NO_ROUTE.get(error.status_code, str(error.detail))
     elif isinstance(error, RequestValidationError):
         status = 422
         line = "; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
@@ -119,13 +121,14 @@ async def _refuse(request: Request, error: Exception) -> Response:
     gives_feedback = (request.method, request.url.path) == ("POST", "/feedback")
     if isinstance(error, SignInError):
         if gives_feedback:
-            line = "You are not signed in any more. Sign in, and what you wrote is still there."
+            line = "Session expired; your text is saved. Sign in to continue."
             draft = await read_draft(request)
             return render(request, "sign_in.html", {"then": "/", "line": line, "draft": draft}, status_code=401)
         path = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
         return RedirectResponse(f"/sign-in?next={quote(path)}" if request.method == "GET" else "/sign-in", 303)
     visitor = await _visitor(request, status)
     if gives_feedback and isinstance(error, RETRYABLE):
+        line = "This page expired; your text is still here" if isinstance(error, StaleFormError) else line
         return render_draft(request, visitor, await read_draft(request), line, status_code=status, headers=headers)
     values = {"status": status, "line": line, "visitor": visitor}
     return render(request, "refusal.html", values, status_code=status, headers=headers)
@@ -141,7 +144,7 @@ async def _visitor(request: Request, status: int) -> Visitor | None:
 
 
 async def _fail(request: Request, _error: Exception) -> Response:
-    line = "something went wrong on our side; it has been logged"
+    line = "Something went wrong on our side; it has been logged"
     if request.url.path.startswith(API):
         return JSONResponse({"error": line}, 500)
     return render(request, "refusal.html", {"status": 500, "line": line}, status_code=500)

@@ -38,7 +38,7 @@ class Preview:
     def refuse(self, line: int, mistake: object) -> None:
         self.n_errors += 1
         if len(self.errors) < MAX_ERRORS:
-            self.errors.append(f"line {line}: {mistake}")
+            self.errors.append(f"Line {line}: {mistake}")
 
 
 def decode(content: bytes) -> str:
@@ -46,7 +46,7 @@ def decode(content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise RefusedError("expected a CSV file in UTF-8, got other bytes; save it as CSV UTF-8") from None
+        raise RefusedError("The file is not in UTF-8; save it as CSV UTF-8") from None
 
 
 def read_assignments(
@@ -81,13 +81,13 @@ def read_assignments(
             owner = owners.get(client)
             if client not in interactions.user_rows or not may_see_client_of(visitor, owner):
                 # one line for both: it must not tell which clients others have
-                mistake = f"{'the model knows' if admin else 'you have'} no client {client!r}"
+                mistake = f"Client not found: {client!r}"
             elif len(client) > LABEL:
-                mistake = f"expected a name of at most {LABEL} letters, got {len(client)}"
+                mistake = f"Use at most {LABEL} characters for the name of a client"
             elif client in seen:
-                mistake = f"the client {client!r} stands in the file twice"
+                mistake = f"Duplicate client {client!r}"
             elif seller and seller not in sellers:
-                mistake = f"there is no seller {seller!r}" + ("" if admin else " in your team")
+                mistake = f"Seller not found{'' if admin else ' in your team'}: {seller!r}"
             else:
                 seen.add(client)
                 _count(preview, changes, client, sellers[seller].id if seller else None, owner)

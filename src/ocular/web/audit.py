@@ -49,7 +49,7 @@ class ViewLog:
             finally:
                 self._turn.release()
         if not stored.done():
-            raise DatabaseError("the database is busy; try again in a moment")
+            raise DatabaseError("The database is busy; try again in a moment")
         stored.result()
 
     def _write_all(self) -> None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.orm import Session as Transaction
 
 from ocular.web import credentials
 from ocular.web.audit import audit
-from ocular.web.database import BRIEF, Database
+from ocular.web.database import BRIEF, Database, lock
 from ocular.web.errors import TooManyError
 from ocular.web.settings import Settings
-from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
+from ocular.web.tables import NAME, AuditEntry, Failure, Key, Role, Session, Token, User, now
 
 WINDOW = timedelta(minutes=15)
 # refused sign-ins in that time after which passwords are not checked any more
 MAX_BY_NAME_AND_ADDRESS, MAX_BY_NAME, MAX_BY_ADDRESS = 5, 50, 50
 UNKNOWN = "unknown"
+NOBODY = "(unknown)"  # the name in the audit log of who is no user: what they typed may be a password
+LOCKED_ATTEMPT, LOG_EVERY = "sign-in while locked out", timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -72,38 +75,54 @@ class Authenticator:
 
     def check_password(self, name: str, password: str, address: str) -> User | None:
         """Return the user with this name and password, or None; too many refusals raise for a while."""
-        name, network = name.strip().casefold()[:NAME], network_of(address)
-        with self._database.reading() as transaction:
-            _check_refusals(transaction, name, network)
-            user = transaction.scalar(select(User).where(User.name == name))
-        if credentials.verify_password(password, None if user is None or not user.active else user.password):
-            return user
-        with self._database.writing() as transaction:
-            self._refuse(transaction, name, address, network)
-        return None
+        user = self._attempt(name, password, address)
+        if user is not None:
+            with self._database.writing() as transaction:
+                _forget(transaction, user, address)
+        return user
 
     def sign_in(self, name: str, password: str, address: str, *, instead_of: str | None = None) -> str | None:
         """Return the secret of a new session, or None; the session with the secret `instead_of` ends."""
-        user = self.check_password(name, password, address)
+        user = self._attempt(name, password, address)
         if user is None:
             return None
         with self._database.writing() as transaction:
             secret = open_session(transaction, user, address, self._settings.lifetime)
-            own = (Failure.name == user.name) & (Failure.address == network_of(address))
-            transaction.execute(delete(Failure).where(own | (Failure.at < now() - WINDOW)))
+            _forget(transaction, user, address)
             if instead_of is not None:
                 end_session(transaction, instead_of)
             audit(transaction, user.name, "signed in", address=address)
         return secret
 
-    @staticmethod
-    def _refuse(transaction: Transaction, name: str, address: str, network: str) -> None:
-        transaction.add(Failure(name=name, address=network))
-        transaction.flush()
-        audit(transaction, name, "sign-in refused", address=address)
-        for refusals in _count_refusals(transaction, name, network):
-            if refusals.count == refusals.limit:  # later attempts are neither checked nor logged
-                audit(transaction, name, "locked out", refusals.of, address)
+    def _attempt(self, name: str, password: str, address: str) -> User | None:
+        """Check a password. The attempt counts as refused before that: of many at once, no more than allowed are."""
+        name, network = name.strip().casefold()[:NAME], network_of(address)
+        with self._database.writing() as transaction:
+            lock(transaction, Failure)
+            user = transaction.scalar(select(User).where(User.name == name))
+            if user is None:  # the name may be a password in the wrong field
+                counted, logged = _pseudonym(transaction, name), NOBODY
+            else:
+                counted = logged = user.name
+            locked_until = _locked_until(transaction, counted, network)
+            if locked_until is not None:
+                _audit_locked(transaction, logged, address)
+            else:
+                transaction.add(Failure(name=counted, address=network))
+                transaction.flush()
+                reached = [
+                    each.of for each in _count_refusals(transaction, counted, network) if each.count == each.limit
+                ]
+        if locked_until is not None:
+            seconds = max(1, round((locked_until - now()).total_seconds()))
+            raise TooManyError("Too many attempts; try again in 15 minutes", seconds)
+        if credentials.verify_password(password, None if user is None or not user.active else user.password):
+            return user
+        with self._database.writing() as transaction:
+            audit(transaction, logged, "sign-in refused", address=address)
+            for of in reached:  # passwords of later attempts are not checked
+                audit(transaction, logged, "locked out", of, address)
+        return None
 
     def visitor_of_session(self, secret: str, address: str) -> Visitor | None:
         with self._database.reading() as transaction:
@@ -111,8 +130,8 @@ class Authenticator:
         if session is None or not session.user.active:
             return None
         age, idle = now() - session.created, now() - session.seen
-        if age > self._settings.lifetime or idle > self._settings.idle:
-            return None
+        if age > self._settings.lifetime or idle > self._settings.idle or min(age, idle) < -WINDOW:
+            return None  # too old, or from before the clock was set back
         if idle > timedelta(minutes=1):
             with self._database.writing(BRIEF) as transaction:
                 transaction.execute(update(Session).where(Session.digest == session.digest).values(seen=now()))
@@ -161,14 +180,40 @@ def _count_refusals(transaction: Transaction, name: str, network: str) -> list[R
         ("the name, from any address", by_name, MAX_BY_NAME),
         ("the address", by_address, MAX_BY_ADDRESS),
     ):
-        recent = select(func.count(), func.min(Failure.at)).where(condition, Failure.at > now() - WINDOW)
+        recent = select(func.count(), func.min(Failure.at)).where(condition, _is_recent())
         count, first = transaction.execute(recent).one()
         counted.append(Refusals(of, count, first, limit))
     return counted
 
 
-def _check_refusals(transaction: Transaction, name: str, network: str) -> None:
-    for refusals in _count_refusals(transaction, name, network):
-        if refusals.count >= refusals.limit and refusals.first is not None:
-            seconds = max(1, round((refusals.first + WINDOW - now()).total_seconds()))
-            raise TooManyError("too many attempts; wait a quarter of an hour", seconds)
+def _is_recent() -> ColumnElement[bool]:
+    """Those of a clock that was set back since then count no longer, or they would for as long as it was wrong."""
+    return Failure.at.between(now() - WINDOW, now() + WINDOW)
+
+
+def _locked_until(transaction: Transaction, name: str, network: str) -> datetime | None:
+    ends = [
+        min(refusals.first, now()) + WINDOW
+        for refusals in _count_refusals(transaction, name, network)
+        if refusals.count >= refusals.limit and refusals.first is not None
+    ]
+    return max(ends, default=None)
+
+
+def _forget(transaction: Transaction, user: User, address: str) -> None:
+    """Delete the refusals of somebody who knows the password, and all that count no longer."""
+    own = (Failure.name == user.name) & (Failure.address == network_of(address))
+    transaction.execute(delete(Failure).where(own | ~_is_recent()))
+
+
+def _audit_locked(transaction: Transaction, name: str, address: str) -> None:
+    """Write down an attempt whose password was not checked, at most once a minute: whoever is locked out may go on."""
+    same = (AuditEntry.name == name) & (AuditEntry.action == LOCKED_ATTEMPT) & (AuditEntry.address == address)
+    if transaction.scalar(select(AuditEntry.id).where(same, AuditEntry.at > now() - LOG_EVERY).limit(1)) is None:
+        audit(transaction, name, LOCKED_ATTEMPT, address=address)
+
+
+def _pseudonym(transaction: Transaction, name: str) -> str:
+    """Return what an unknown name is counted by; it cannot be read back without the key of this database."""
+    key = transaction.scalars(select(Key.secret).where(Key.name == "forms")).one()
+    return f"{NOBODY} {hmac.digest(key.encode(), name.encode(), 'sha256').hex()[:32]}"

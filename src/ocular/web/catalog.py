@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ocular.data.interactions import Attributes, Interactions, plain
 from ocular.data.trend import find_trends, has_times
+from ocular.explain.price import MIN_CLIENTS, round_prices
 from ocular.model import OCuLaR
 
 MAX_VALUES = 40  # of an attribute that people choose from
-MIN_PAYERS = 5  # fewer would reveal what one of them paid
 MIN_OWNERS = 3  # of both products that are called bought together
 N_TOGETHER = 6
 REMEMBERED = 32  # products whose clients are scored already
@@ -93,11 +93,11 @@ class Catalog:
         return describe_row(self._data.item_attributes, item)
 
     def paid(self, item: int) -> NDArray[np.float64]:
-        """Return what was paid for a unit, ascending; nothing where fewer than MIN_PAYERS clients paid."""
+        """Return the rounded prices paid for a unit, ascending; none where fewer than MIN_CLIENTS clients paid."""
         if self._data.payments is None:
             return np.empty(0)
         buyers, prices, _ = self._data.payments.of(item)
-        return prices if len(np.unique(buyers)) >= MIN_PAYERS else np.empty(0)
+        return round_prices(prices) if len(np.unique(buyers)) >= MIN_CLIENTS else np.empty(0)
 
     def patterns_of(self, item: int) -> list[int]:
         """Return the numbers of the patterns that the product belongs to, strongest first."""

@@ -52,10 +52,12 @@ def _xor(pad: bytes, text: bytes) -> bytes:
 
 
 def hash_password(password: str) -> str:
-    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
-        raise ConfigError(f"expected a password of {MIN_PASSWORD} to {MAX_PASSWORD} characters, got {len(password)}")
+    if len(password) < MIN_PASSWORD:
+        raise ConfigError(f"Use at least {MIN_PASSWORD} characters for a password")
+    if len(password) > MAX_PASSWORD:
+        raise ConfigError(f"Use at most {MAX_PASSWORD} characters for a password")
     if not password.strip():
-        raise ConfigError("expected a password of letters, digits or signs, got only spaces")
+        raise ConfigError("Use letters, digits or symbols for a password, not only spaces")
     return _hasher.hash(password)
 
 

@@ -85,7 +85,7 @@ class Database:
         """Open a transaction: committed when the block ends, undone when it raises. `wait`: seconds for a lock."""
         engine = self._engine.execution_options(writes=True, **({} if wait is None else {"wait": wait}))
         if not self._turn.acquire(timeout=wait or WAIT):
-            raise DatabaseError("the database is busy; try again in a moment")
+            raise DatabaseError("The database is busy; try again in a moment")
         try:
             with _reachable(), Session(engine, expire_on_commit=False) as session, session.begin():
                 yield session
@@ -115,10 +115,10 @@ def _reachable(remedy: str = "it is tried again with the next request") -> Itera
     try:
         yield
     except DataError:
-        raise RefusedError("expected text and numbers that the database can keep, got others") from None
+        raise RefusedError("Some text or numbers cannot be stored; check what you entered") from None
     except exc.TimeoutError as error:
         _log_outage(error)
-        raise DatabaseError("the database is busy; try again in a moment") from error
+        raise DatabaseError("The database is busy; try again in a moment") from error
     except DBAPIError as error:
         if error.connection_invalidated or not isinstance(error.orig, _rule_errors(error)):
             _log_outage(error)

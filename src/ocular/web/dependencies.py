@@ -61,10 +61,10 @@ class Allowed:
 
     def _check(self, request: Request, visitor: Visitor | None) -> Visitor:
         if visitor is None:
-            raise SignInError("sign in first" if self.by == "session" else "expected a valid token: Bearer …")
+            raise SignInError("Sign in first" if self.by == "session" else "expected a valid token: Bearer …")
         request.state.visitor = visitor  # a refusal keeps the navigation
         if visitor.role not in self.roles:
-            raise ForbiddenError("this is not for your role")
+            raise ForbiddenError("You don't have access")
         return visitor
 
 
@@ -97,7 +97,7 @@ LeaderProgram = Annotated[Visitor, Depends(AllowedByToken(*LEADERS))]
 async def check_csrf(visitor: AnyVisitor, csrf: Annotated[str, Form()] = "") -> None:
     """Refuse a form that does not carry the secret of the session, which no other site knows."""
     if not credentials.equal_secrets(credentials.unmask(csrf), visitor.csrf_secret):
-        raise StaleFormError("this form is too old or not ours; go back, reload the page and try again")
+        raise StaleFormError("This page expired; reload it and try again")
 
 
 GenuineForm: Any = Depends(check_csrf)

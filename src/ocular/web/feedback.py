@@ -54,7 +54,7 @@ def record(services: Services, served: ServedModel, visitor: Visitor, given: New
         user = services.visibility.find_client(served, visitor, given.client)
         item = served.find_product(given.product)
         if given.status in OPEN and item in served.interactions.by_user[user]:
-            raise ConflictError("the client has this product already")
+            raise ConflictError("The client already owns this product")
     if shown is None:
         with services.computing:
             shown = shown_recommendation(served, served.advisor.explain(given.client, given.product))
@@ -66,9 +66,9 @@ def _checked(given: NewFeedback, today: date) -> NewFeedback:
     """Return the feedback without a date or an amount that its status has no use for; raise where the date is wrong."""
     status, due = given.status, given.due
     if status is Status.SNOOZED and (due is None or due <= today):
-        raise InputError("to snooze a recommendation, choose a day after today")
+        raise InputError("Choose a day after today to snooze a recommendation")
     if status is Status.PURSUING and due is not None and due < today:
-        raise InputError(f"for a follow-up, choose today or a later day, not {due}")
+        raise InputError(f"Choose today or a later day for a follow-up, not {due}")
     return replace(given, due=due if status in OPEN else None, amount=given.amount if status is Status.WON else None)
 
 

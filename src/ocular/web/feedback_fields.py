@@ -22,7 +22,7 @@ def read_date(text: str) -> date | None:
     try:
         return date.fromisoformat(text.strip()) if text.strip() else None
     except ValueError:
-        raise InputError(f"expected a date such as 2025-03-31, got {text[:40]!r}") from None
+        raise InputError(f"Use a date such as 2025-03-31, not {text[:40]!r}") from None
 
 
 def read_amount(text: str, currency: str = "") -> float | None:
@@ -36,5 +36,5 @@ def read_amount(text: str, currency: str = "") -> float | None:
     if not plain:
         return None
     if not _AMOUNT.fullmatch(plain) or (amount := float(plain.replace(",", ""))) > MAX_AMOUNT:
-        raise InputError(f"expected an amount such as 4,708 or 4708.50, got {text[:40]!r}")
+        raise InputError(f"Use an amount such as 4,708 or 4708.50, not {text[:40]!r}")
     return amount

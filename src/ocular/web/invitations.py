@@ -42,7 +42,7 @@ def find_link(transaction: Transaction, token: str, purpose: Purpose) -> Link:
     """Return a link that has been neither used nor replaced, has not expired, and whose user is active."""
     link = transaction.get(Link, credentials.digest(token))
     if link is None or link.purpose != purpose or link.expires < now() or not link.user.active:
-        raise NotFoundError("This link has expired or was already used; ask your administrator for a new one.")
+        raise NotFoundError("This link has expired or was already used; ask your administrator for a new one")
     return link
 
 

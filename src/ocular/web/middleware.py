@@ -50,7 +50,7 @@ UPLOAD, USERS_UPLOAD = "/team/assignments/preview", "/admin/users/preview"  # th
 
 class TooLargeError(HTTPException):
     def __init__(self, limit: int) -> None:
-        super().__init__(413, f"expected at most {limit:,} bytes")
+        super().__init__(413, f"Too large: the limit is {limit:,} bytes")
 
 
 class Guard:
@@ -94,7 +94,7 @@ class Guard:
             if _declared_size(headers) > limit:
                 raise TooLargeError(limit)
             if scope["method"] not in SAFE and _is_foreign(headers):
-                raise HTTPException(403, "this request comes from another site")
+                raise HTTPException(403, "This request came from another site")
             await self._app(scope, receive_limited, send_with_headers)
         except HTTPException as error:  # those of routes have been answered further inside
             if not answered:

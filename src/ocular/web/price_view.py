@@ -11,7 +11,6 @@ from ocular.explain.names import product_name
 from ocular.explain.price import SIMILAR
 from ocular.web.registry import ServedModel
 
-MIN_PAYERS = 5  # clients behind a distribution: fewer would show what one of them paid
 MAX_CHEAPER = 3
 FAMILY = "family"  # an attribute of this name says which products replace each other
 
@@ -40,9 +39,9 @@ class CheaperProduct:
 
 
 def view_prices(recommendation: Recommendation) -> PriceStrip | None:
-    """Return the distribution behind a price estimate; None where fewer than MIN_PAYERS clients paid."""
+    """Return the distribution behind a price estimate; None where there is none."""
     price = recommendation.price
-    if price is None or price.clients < MIN_PAYERS:
+    if price is None:
         return None
     return PriceStrip(
         price.prices.tolist(), price.median, price.low, price.high, price.purchases, price.clients,

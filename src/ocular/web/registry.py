@@ -8,23 +8,25 @@ its files have changed.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from ocular.advisor import Advisor, Recommendation
 from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
 from ocular.due import Reorders, has_dates
-from ocular.errors import ArtifactError, OcularError
+from ocular.errors import ArtifactError
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
@@ -43,6 +45,11 @@ KIND_LABELS = {
     TASTE: "Taste",
     APPEAL: "Clients like this one",
 }
+
+# whatever a folder holds, it may keep neither the server from starting nor the next model from being served; a table
+# that makes polars panic raises an error that is no Exception
+BROKEN = (Exception, pl.exceptions.PanicException)
+EARLIEST, MAX_AHEAD = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)  # a model's time outside is a wrong clock's
 
 _log = logging.getLogger("ocular.web")
 
@@ -131,7 +138,7 @@ class ServedModel:
         """Return the row of a product by its label."""
         row = self.interactions.item_rows.get(product)
         if row is None:
-            raise NotFoundError("there is no such product")
+            raise NotFoundError("Product not found")
         return row
 
     def client_of(self, recommendation: Recommendation) -> str:
@@ -187,7 +194,7 @@ class Registry:
     @property
     def current(self) -> ServedModel:
         if self._served is None:
-            raise UnavailableError("no model is loaded yet")
+            raise UnavailableError("No model is loaded yet")
         return self._served
 
     def refresh(self) -> None:
@@ -199,13 +206,13 @@ class Registry:
                 if self._served is not None and self._served.version == version:
                     return
                 state = _file_state(path)
-                if self._refused.get(path) == state:
+                if path in self._refused and self._refused[path] == state:
                     continue
                 before = self._served
                 try:
                     self._served = _serve(path, version, manifest, self.given_names)
-                except (OcularError, OSError) as error:
-                    self._refuse(path, str(error), state)
+                except BROKEN as error:
+                    self._refuse(path, _told(error), state)
                     continue
                 _log.info("serving the model %s", version)
                 self.on_served(self._served, _previous(before, models[place + 1 :]))
@@ -214,7 +221,7 @@ class Registry:
     def _refuse(self, path: Path, reason: str, state: object = None) -> None:
         """Log why a model is not served, once for each state of its files."""
         state = state or _file_state(path)
-        if self._refused.get(path) != state:
+        if path not in self._refused or self._refused[path] != state:
             _log.error("refused the model in %s: %s", path.name, reason)
         self._refused[path] = state
 
@@ -225,10 +232,10 @@ class Registry:
         for path in (self._folder, *visible):
             try:
                 manifest = read_manifest(path)
-                models.append((_created(manifest), path, manifest))
-            except (OcularError, OSError, ValueError, KeyError, TypeError) as error:
-                if (path / MANIFEST).exists():  # any other folder is no model
-                    self._refuse(path, f"its manifest cannot be read ({error})")
+                models.append((_checked_time(manifest), path, manifest))
+            except BROKEN as error:
+                if os.path.lexists(path / MANIFEST):  # any other folder is no model
+                    self._refuse(path, f"its manifest cannot be read ({_told(error)})")
         models.sort(key=lambda model: (model[0], model[1].name), reverse=True)
         return [(path, manifest) for _, path, manifest in models]
 
@@ -252,7 +259,7 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
 
     def load() -> tuple[str, OCuLaR] | None:
         for path, manifest in older:
-            with suppress(OcularError, OSError):
+            with suppress(*BROKEN):
                 return _version(path, manifest), Advisor.load(path).model
         return None
 
@@ -264,10 +271,25 @@ def _created(manifest: dict[str, Any]) -> datetime:
     return created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
 
 
+def _checked_time(manifest: dict[str, Any]) -> datetime:
+    """Return when a model was made, or raise: one of the year 2099 would be served for ever."""
+    created = _created(manifest)
+    if not EARLIEST <= created <= datetime.now(UTC) + MAX_AHEAD:
+        raise ArtifactError(f"expected a time of making between 1970 and now, got {manifest['created']}; fit it again")
+    return created
+
+
+def _told(error: BaseException) -> str:
+    """Return an error in one line; those of the library say all that there is to say."""
+    line = " ".join(str(error).split())
+    return line if isinstance(error, ArtifactError | OSError) else f"{type(error).__name__}: {line}"
+
+
 def _file_state(path: Path) -> object:
     """Return what changes when a file does: a model that is being copied is read again."""
     with suppress(OSError):
-        return sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in path.iterdir())
+        states = [(file.name, file.lstat()) for file in path.iterdir()]
+        return sorted((name, state.st_ino, state.st_size, state.st_mtime_ns) for name, state in states)
     return None
 
 

@@ -14,6 +14,7 @@ from ocular.web.auth import Authenticator
 from ocular.web.database import Database, DatabaseError
 from ocular.web.news import News
 from ocular.web.outcomes import OutcomeLog
+from ocular.web.password_threads import PasswordThreads
 from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
@@ -38,6 +39,7 @@ class Services:
         registry.on_served = self.news.begin
         self.pattern_names = PatternNames(database)
         registry.given_names = self.pattern_names.names_of
+        self.password_threads = PasswordThreads()
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
         # reading years of feedback takes seconds once: nobody should wait for it
         self._warming = threading.Thread(target=self._warm, name="outcomes", daemon=True)
@@ -61,6 +63,7 @@ class Services:
         if self._warming.is_alive():
             self._warming.join(STOP_SECONDS)
         self.shown.stop()
+        self.password_threads.stop()
         self.database.close()
 
     @property

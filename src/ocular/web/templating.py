@@ -64,7 +64,18 @@ def written_day(text: str) -> str:
         return text
 
 
+def sentence(line: str) -> str:
+    """
+    Return the line of an error as a sentence.
+
+    >>> sentence("expected 2 cells, got 3"), sentence("Nothing found. Try again.")
+    ('Expected 2 cells, got 3.', 'Nothing found. Try again.')
+    """
+    return line[:1].upper() + line[1:] + ("" if line.endswith((".", "!", "?", "…")) else ".")
+
+
 _pages.filters["percent"] = percent
+_pages.filters["sentence"] = sentence
 _pages.filters["written_day"] = written_day
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)

@@ -48,7 +48,7 @@ class UserPreview:
     def refuse(self, line: int, mistake: object) -> None:
         self.n_errors += 1
         if len(self.errors) < MAX_ERRORS:
-            self.errors.append(f"line {line}: {mistake}")
+            self.errors.append(f"Line {line}: {mistake}")
 
     def count(self, change: str) -> int:
         return sum(user.change == change for user in self.listed)
@@ -67,15 +67,13 @@ def read_users(content: str, transaction: Transaction, visitor: Visitor) -> User
         columns = [ALIASES.get(" ".join(cell.split()).casefold(), "") for cell in next(lines, [])]
         named = [column for column in columns if column]
         if REQUIRED not in named or len(set(named)) < len(named):
-            preview.refuse(
-                1, "expected the columns username, name, role, team and e-mail, of which the first is needed"
-            )
+            preview.refuse(1, "expected the columns username, name, role, team and e-mail; only the first is required")
             return preview
         for cells in lines:
             if not any(cell.strip() for cell in cells):
                 continue
             if len(preview.listed) + preview.n_errors >= MAX_USERS:
-                preview.refuse(lines.line_num, f"expected at most {MAX_USERS:,} users in a file")
+                preview.refuse(lines.line_num, f"At most {MAX_USERS:,} users per file")
                 break
             try:
                 if len(cells) != len(columns):
@@ -100,9 +98,9 @@ def _listed(line: int, given: dict[str, str], known: dict[str, User], visitor: V
     role = given.get("role", "").casefold() or (Role.SELLER if user is None else user.role)
     team = " ".join(given.get("team", "").split()) or ("" if user is None else user.team)
     if role not in set(Role):
-        raise ConfigError(f"expected a role of {', '.join(Role)}, got {role!r}")
+        raise ConfigError(f"Unknown role {role!r}; use one of {', '.join(Role)}")
     if len(full_name) > NAME or len(team) > NAME:
-        raise ConfigError(f"expected names of at most {NAME} characters, got {max(len(full_name), len(team))}")
+        raise ConfigError(f"Use at most {NAME} characters for a name or a team")
     if user is not None and user.id == visitor.user.id and role != Role.ADMIN:
         raise ConfigError("You can't change your own role")
     change = "New"

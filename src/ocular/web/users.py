@@ -41,7 +41,7 @@ def checked_name(name: str) -> str:
     """Return a username as it is stored, or raise."""
     name = name.strip().casefold()
     if not VALID_NAME.fullmatch(name):
-        raise ConfigError(f"expected a username of letters, digits and . _ @ + -, got {name!r}")
+        raise ConfigError(f"Use letters, digits and . _ @ + - for a username, not {name!r}")
     return name
 
 
@@ -49,9 +49,9 @@ def update_user(transaction: Transaction, user: User, role: str, full_name: str,
     """Set everything but the name to sign in; a team that exists with other capitals keeps its spelling."""
     full_name, team = full_name.strip(), " ".join(team.split())
     if role not in set(Role):
-        raise ConfigError(f"expected a role of {', '.join(Role)}, got {role!r}")
+        raise ConfigError(f"Unknown role {role!r}; use one of {', '.join(Role)}")
     if len(full_name) > NAME or len(team) > NAME:
-        raise ConfigError(f"expected names of at most {NAME} characters, got {max(len(full_name), len(team))}")
+        raise ConfigError(f"Use at most {NAME} characters for a name or a team")
     teams = transaction.scalars(select(User.team).where(User.name != user.name).distinct().order_by(User.team))
     spelling = next((known for known in teams if known.casefold() == team.casefold()), team)
     if user.role == Role.ADMIN and role != Role.ADMIN:
@@ -63,14 +63,14 @@ def check_not_last_admin(transaction: Transaction, user: User) -> None:
     """Raise where nobody else could administer."""
     others = select(func.count()).where(User.role == Role.ADMIN, User.active, User.id != user.id)
     if user.role == Role.ADMIN and not transaction.scalar(others):
-        raise ConfigError(f"{user.name} is the last administrator; make somebody else one first")
+        raise ConfigError(f"{user.name} is the last administrator; make someone else an administrator first")
 
 
 def find_user(transaction: Transaction, name: str) -> User:
     """Return the user with a name, whatever its capitals."""
     user = transaction.scalar(select(User).where(User.name == name.strip().casefold()))
     if user is None:
-        raise ConfigError(f"expected the name of somebody who may sign in, got {name!r}")
+        raise ConfigError(f"User not found: {name!r}")
     return user
 
 

@@ -119,14 +119,14 @@ class Visibility:
         row = served.interactions.user_rows.get(client)
         with self._database.reading() as transaction:  # asked in any case: time must not tell who exists
             if not may_see(transaction, visitor, "" if row is None else client) or row is None:
-                raise NotFoundError("there is no such client among yours")
+                raise NotFoundError("Client not found")
         return row
 
     def check_client(self, visitor: Visitor, client: str) -> None:
         """Raise unless the visitor may see the client, who need not be in the model any more."""
         with self._database.reading() as transaction:
             if not may_see(transaction, visitor, client):
-                raise NotFoundError("there is no such client among yours")
+                raise NotFoundError("Client not found")
 
     def clients_of(self, served: ServedModel, visitor: Visitor) -> Rows:
         """Return the rows of all clients that the visitor may see, ascending."""

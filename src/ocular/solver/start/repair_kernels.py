@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ocular.compiling import njit
 
 compiled = njit(cache=True, nogil=True, error_model="numpy")
 

@@ -140,7 +140,7 @@ def edit_user(
         with services.database.writing() as transaction:
             user = users.find_user(transaction, name)
             if user.id == visitor.user.id and role != Role.ADMIN:
-                raise ConfigError("You can't change your own role; ask another administrator.")
+                raise ConfigError("You can't change your own role; ask another administrator")
             before = f"{user.role}, {user.team!r}, {user.full_name!r}"
             users.update_user(transaction, user, role, full_name, team)
             change = f"{user.name}: {before} → {user.role}, {user.team!r}, {user.full_name!r}"
@@ -175,7 +175,7 @@ def set_active(
     services: CurrentServices, visitor: Admin, name: Annotated[str, Form()], active: Annotated[bool, Form()]
 ) -> Response:
     if name.strip().casefold() == visitor.user.name and not active:
-        raise RefusedError("You can't deactivate yourself; ask another administrator.")
+        raise RefusedError("You can't deactivate yourself; ask another administrator")
     with services.database.writing() as transaction:
         user = users.find_user(transaction, name)
         if not active:
@@ -205,7 +205,7 @@ def add_token(
     with services.database.writing() as transaction:
         user = users.find_user(transaction, name)
         secret = users.add_token(transaction, user, label, days)
-        audit(transaction, visitor.user.name, "token made", f"{user.name}: {label} ({days} days)", visitor.address)
+        audit(transaction, visitor.user.name, "token created", f"{user.name}: {label} ({days} days)", visitor.address)
     return _overview(request, services, visitor, token=secret)
 
 
@@ -233,7 +233,7 @@ def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text.strip()) if text.strip() else None
     except ValueError:
-        raise RefusedError(f"expected a day such as 2025-01-31, got {text!r}") from None
+        raise RefusedError(f"Use a date such as 2025-01-31, not {text!r}") from None
 
 
 SelectedEntries = Annotated[AuditFilter, Depends(audit_filter)]

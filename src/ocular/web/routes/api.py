@@ -45,21 +45,23 @@ class RecommendationAnswer(BaseModel):
     product: str = Field(description="Name of the product, exactly as in the purchases.")
     product_name: str = Field(description="Name of the product for people to read.")
     confidence: float = Field(description="The model's probability that the client buys it, 0 to 1.")
-    chance: float = Field(description="Chance to buy: the hit rate, or the confidence where there was no check.")
-    hit_rate: float | None = Field(description="Share of recommendations like this one that were bought in a check.")
+    chance: float = Field(description="Chance to buy: the hit rate, or the confidence without a back-test.")
+    hit_rate: float | None = Field(
+        description="Share of recommendations like this one that were bought in a back-test."
+    )
     hit_rate_of: int | None = Field(description="Number of recommendations that the hit rate rests on.")
     price: float | None = Field(description="Median of what similar clients paid.")
-    price_low: float | None = Field(description="Eight in ten paid this or more …")
+    price_low: float | None = Field(description="80% paid this or more …")
     price_high: float | None = Field(description="… and this or less.")
     price_text: str | None = Field(description="The price in one sentence.")
     currency: str = Field(description='Of all amounts; "" where it is not known.')
     typical_price: float | None = Field(description="Median of what all buyers paid for a unit.")
     typical_quantity: float = Field(description="Median quantity of an order; 1 where it is not known.")
     value: float | None = Field(description=f"{VALUE}; null for what is owned.")
-    owned: bool = Field(description="The client has the product already.")
+    owned: bool = Field(description="The client already owns the product.")
     strongest_reason: str = Field(description="The strongest reason in one sentence.")
     reasons: list[ReasonView] = Field(description="Strongest first.")
-    hidden_reasons: int = Field(description="Number of weaker reasons that are not listed.")
+    hidden_reasons: int = Field(description="Number of minor reasons that are not listed.")
     shown_share: float = Field(description="Share of the affinity that the reasons' sentences show.")
     hidden_share: float = Field(description="Share of the affinity that is not shown: theirs and unnamed products'.")
     rest_share: float = Field(description="Share of the affinity that comes from popularity.")
@@ -175,13 +177,13 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     for status, description in {
         400: "The request cannot be read.",
         401: "The token is missing, wrong, expired or revoked.",
-        403: "Not for the role of the token.",
-        404: "No such client among yours, product or pattern.",
-        405: "Another method is meant.",
-        409: "It contradicts what is there now.",
+        403: "The user of the token does not have access.",
+        404: "Client, product or pattern not found.",
+        405: "The address does not accept this method.",
+        409: "It conflicts with what is stored now.",
         413: "The body is too large.",
         422: "A parameter is missing or out of its range.",
-        503: "The database does not answer; try again after a while.",
+        503: "Temporarily unavailable; try again in a moment.",
     }.items()
 }
 
@@ -193,8 +195,8 @@ def clients(
     visitor: AnyProgram,
     search: Annotated[str, Query(max_length=LABEL, description="Words of the name, in any order.")] = "",
     order: Annotated[Order, Query(description="What comes first.")] = Order.VALUE,
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="Beyond the end it is the last one.")] = 1,
-    size: Annotated[int, Query(ge=1, le=500, description="Clients on a page.")] = 100,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="A number past the end gives the last page.")] = 1,
+    size: Annotated[int, Query(ge=1, le=500, description="Clients per page.")] = 100,
 ) -> ClientPage:
     """Return the clients that the token may see, with the best open recommendation of each."""
     visible = services.visibility.clients_of(served, visitor)
@@ -227,7 +229,7 @@ def recommendations(
     client: Client,
     n: Annotated[int, Query(ge=1, le=100, description="How many.")] = 5,
 ) -> list[RecommendationAnswer]:
-    """Return the best products for a client, with confidence, hit rate, price and the reasons; decided ones too."""
+    """Return the best products for a client, with confidence, hit rate, price and the reasons; closed ones too."""
     services.visibility.find_client(served, visitor, client)
     latest, key = feedback.latest_by_product(services.database, client), services.signing_key
     readable = services.visibility.readable_names(served, visitor)
@@ -244,8 +246,8 @@ def campaign(
     visitor: AnyProgram,
     product: Annotated[str, Path(max_length=LABEL, description="Name of a product, exactly as in the purchases.")],
     min_chance: Annotated[float, Query(ge=0, le=1, description="Chance to buy of at least this.")] = 0.0,
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="Beyond the end it is the last one.")] = 1,
-    size: Annotated[int, Query(ge=1, le=100, description="Clients on a page.")] = 25,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="A number past the end gives the last page.")] = 1,
+    size: Annotated[int, Query(ge=1, le=100, description="Clients per page.")] = 25,
 ) -> CampaignPage:
     """Return the clients that the token may see and that do not own a product, ranked, each with a reason."""
     planned = plan_campaign(services, served, visitor, served.find_product(product), CampaignFilter(min_chance))
@@ -283,7 +285,9 @@ def explanation(
     visitor: AnyProgram,
     client: Client,
     product: Product,
-    also: Annotated[list[str] | None, Query(max_length=MAX_SUPPOSED, description="Products to take as bought.")] = None,
+    also: Annotated[
+        list[str] | None, Query(max_length=MAX_SUPPOSED, description="Products to assume as owned.")
+    ] = None,
 ) -> RecommendationAnswer:
     """Return the reasons for one product, whether it would be recommended or not."""
     services.visibility.find_client(served, visitor, client)
@@ -326,7 +330,7 @@ def pattern(
     """Return one buying pattern, with up to a hundred products and clients."""
     cocluster = served.patterns.get(number)
     if cocluster is None:
-        raise NotFoundError("there is no such pattern")
+        raise NotFoundError("Pattern not found")
     return view_pattern(served, cocluster, services.visibility.readable_names(served, visitor), max_names=100)
 
 

@@ -45,7 +45,7 @@ def accept_invitation(
         with services.database.writing() as transaction:
             link = find_link(transaction, token, "invitation")
             if password != again:
-                raise ConfigError("The two passwords are not the same.")
+                raise ConfigError("The passwords do not match")
             users.set_password(transaction, link.user, password)  # deletes the link too
             audit(transaction, link.user.name, "invitation accepted", address=address_of(request))
             secret = open_session(transaction, link.user, address_of(request), services.settings.lifetime)
@@ -58,7 +58,7 @@ def accept_invitation(
 def sign_in_once(request: Request, services: CurrentServices, token: str) -> Response:
     address = address_of(request)
     if not is_loopback(address):
-        raise NotFoundError("This link works only on the machine that runs ocular; sign in with a password.")
+        raise NotFoundError("This link works only on the machine that runs ocular; sign in with a password")
     with services.database.writing() as transaction:
         link = find_link(transaction, token, "sign-in")
         transaction.delete(link)

@@ -50,7 +50,7 @@ class Filters:
         until = self.until or today
         since = self.since or (until - timedelta(days=DAYS[self.period] - 1) if until > EARLIEST else until)
         if not EARLIEST < since <= until < LATEST or (until - since).days >= MAX_DAYS:
-            raise RefusedError(f"expected From before To, at most three years apart, got {since} and {until}")
+            raise RefusedError("Choose a From date before the To date, at most three years apart")
         return Period(since, until)
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text.strip()) if text.strip() else None
     except ValueError:
-        raise RefusedError(f"expected a day such as 2025-01-31, got {text!r}") from None
+        raise RefusedError(f"Use a date such as 2025-01-31, not {text!r}") from None
 
 
 Chosen = Annotated[Filters, Depends(filters)]

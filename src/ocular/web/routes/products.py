@@ -210,7 +210,7 @@ def _read_choice(text: str) -> tuple[str, str]:
     except ValueError:
         client = seal = None
     if not isinstance(client, str) or not isinstance(seal, str) or len(client) > LABEL or len(seal) > MAX_SEAL:
-        raise RefusedError("expected clients as this page lists them; reload it and choose again")
+        raise RefusedError("This page expired; reload it and select the clients again")
     return client, seal
 
 

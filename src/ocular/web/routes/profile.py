@@ -38,10 +38,10 @@ def set_password(
     """Set a new password; all sessions end, this one too."""
     try:
         if services.authenticator.check_password(visitor.user.name, old, visitor.address) is None:
-            return _account(request, visitor, "The old password is not right.", 400)
+            return _account(request, visitor, "Current password is incorrect", 400)
         with services.database.writing() as transaction:
             users.set_password(transaction, users.find_user(transaction, visitor.user.name), new)
             audit(transaction, visitor.user.name, "password changed", visitor.user.name, visitor.address)
     except (ConfigError, TooManyError) as error:
-        return _account(request, visitor, f"{str(error).capitalize()}.", getattr(error, "status", 400))
+        return _account(request, visitor, str(error), getattr(error, "status", 400))
     return RedirectResponse("/sign-in", 303)

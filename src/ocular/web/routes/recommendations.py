@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
 
+from ocular.explain.price import MIN_CLIENTS
 from ocular.feedback import OPEN, Status
 from ocular.web import feedback
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.feedback import NewFeedback
 from ocular.web.feedback_fields import first_filled, read_amount, read_date
 from ocular.web.feedback_seal import MAX_SEAL, seal_recommendation
-from ocular.web.price_view import MIN_PAYERS, cheaper_products, view_prices
+from ocular.web.price_view import cheaper_products, view_prices
 from ocular.web.registry import ServedModel
 from ocular.web.tables import LABEL, NOTE
 from ocular.web.templating import render
@@ -47,7 +48,7 @@ def show_recommendation(
         values = {
             "visitor": visitor, "currency": served.interactions.currency,
             "recommendation": view_recommendation(served, shown, readable), "prices": view_prices(shown),
-            "min_payers": MIN_PAYERS, "cheaper": cheaper_products(served, user, item),
+            "min_payers": MIN_CLIENTS, "cheaper": cheaper_products(served, user, item),
             "without_supposed": view_recommendation(served, actual, readable, evidence=False) if supposed else None,
             "also": [(label, served.product_name(label)) for label in supposed], "feedback_entries": earlier,
             "statuses": [status for status in Status if not owned or status not in OPEN],

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor, end_session
 from ocular.web.dependencies import AnyVisitor, CurrentServices, GenuineForm, address_of, visitor_by_session
 from ocular.web.draft_feedback import read_draft, render_draft
-from ocular.web.errors import TooManyError
+from ocular.web.errors import TooManyError, UnavailableError
 from ocular.web.templating import render
 
 router = APIRouter()
 COOKIE_LOST = (
-    "Your browser did not keep the sign-in: expected an address with https://, got http://; use https, "
-    "or start with --insecure on your own machine."
+    "Your browser did not keep you signed in, because this address begins with http://. Use https://, "
+    "or start ocular with --insecure on your own machine."
 )
 
 
@@ -36,7 +38,7 @@ def form(
 
 
 @router.post("/sign-in")
-def sign_in(
+async def sign_in(
     request: Request,
     services: CurrentServices,
     draft: Annotated[dict[str, str], Depends(read_draft)],
@@ -45,19 +47,22 @@ def sign_in(
     then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     values = {"then": _local(then), "draft": draft}
-    old_secret = request.cookies.get(services.cookie)
+    old_secret, address = request.cookies.get(services.cookie), address_of(request)
     try:
-        secret = services.authenticator.sign_in(name, password, address_of(request), instead_of=old_secret)
-    except TooManyError as error:
+        secret = await services.password_threads.run(
+            partial(services.authenticator.sign_in, name, password, address, instead_of=old_secret)
+        )
+    except (TooManyError, UnavailableError) as error:
         values["line"] = str(error)
-        return render(request, "sign_in.html", values, status_code=error.status, headers=error.headers)
+        headers = getattr(error, "headers", {"Retry-After": "5"})
+        return render(request, "sign_in.html", values, status_code=error.status, headers=headers)
     if secret is None:
-        values["line"] = "The name or the password is not right."
+        values["line"] = "Incorrect username or password"
         return render(request, "sign_in.html", values, status_code=401)
     answer: Response
     if draft:
-        visitor = services.authenticator.visitor_of_session(secret, address_of(request))
-        answer = render_draft(request, visitor, draft, "you are signed in again: keep it now")
+        visitor = await run_in_threadpool(services.authenticator.visitor_of_session, secret, address)
+        answer = render_draft(request, visitor, draft, "You are signed in again; save to keep your text")
     elif services.settings.secure and request.url.scheme == "http":
         answer = RedirectResponse(f"/sign-in?{urlencode({'next': _local(then), 'again': 1})}", 303)
     else:

@@ -90,7 +90,7 @@ def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key
         lock(transaction, Assignment)
         preview, changes = read_assignments(decode(content), served.interactions, transaction, visitor)
         if preview.errors:
-            raise ConflictError(f"nothing was changed: {preview.errors[0]}")
+            raise ConflictError(f"Nothing was changed. {preview.errors[0]}")
         save_assignments(changes, transaction)
         subject = f"{preview.new} new, {preview.changed} changed, {preview.freed} freed"
         subject += f"; {upload.name}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:16]}"

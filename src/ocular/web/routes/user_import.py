@@ -54,7 +54,7 @@ def import_users(request: Request, services: CurrentServices, visitor: Admin, ke
             lock(transaction, User)
             preview = read_users(decode(upload.content), transaction, visitor)
             if preview.errors:
-                raise ConflictError(f"nothing was changed: {preview.errors[0]}")
+                raise ConflictError(f"Nothing was changed. {preview.errors[0]}")
             invited = save_users(preview, transaction)
             subject = f"{preview.count('New')} new, {preview.count('Updated')} updated"
             subject += f"; {upload.name}, sha256 {hashlib.sha256(upload.content).hexdigest()[:16]}"

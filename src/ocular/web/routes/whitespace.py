@@ -34,7 +34,7 @@ def show_whitespace(
     """Show clients × families of products, or × the products of one family."""
     families, grid = find_columns(served), find_columns(served, family)
     if families is None or grid is None:
-        raise NotFoundError("there is no such product family")
+        raise NotFoundError("Product family not found")
     chosen = choose_clients(services, served, visitor, seller)
     closed = feedback.closed_pairs(services.database, served.interactions, visitor)
     names = served.opportunities.client_names
