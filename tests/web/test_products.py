@@ -273,6 +273,8 @@ def test_bare_purchases_leave_no_page_empty(open_site: OpenSite, tmp_path: Path)
         assert "The data has no prices" in catalog
         assert "To group products, add a family column" in catalog
         assert "Expected orders" in catalog
+        accounts = text_of(site.browser(name).get("/accounts"))
+        assert "Sorted by chance to buy; expected values need prices in the purchase data." in accounts
 
 
 def test_a_seller_without_clients_is_told_whom_to_ask(site: Site) -> None:
