@@ -336,17 +336,19 @@ def go_to_mistakes(page: Page, site: Site) -> None:
 
 
 def go_to_admin(page: Page, _site: Site) -> None:
-    """With somebody who is locked and a password to set."""
+    """With a user who is deactivated and a password to set."""
     page.goto("/admin")
-    if page.get_by_role("button", name="Unlock gone").count() == 0:
+    row = page.get_by_role("row").filter(has_text="gone")
+    if row.count() == 0:
         page.get_by_label("Username", exact=True).fill("gone")
         page.get_by_label("Full name", exact=True).fill("G" * 80)
         page.get_by_label("Password (leave empty").fill(PASSWORD)
         page.get_by_role("button", name="Add user", exact=True).click()
-        page.get_by_role("button", name="Lock gone").click()
-        expect(page.get_by_role("status")).to_have_text("gone is locked.")
-    expect(page.get_by_role("row").filter(has_text="gone")).to_contain_text("locked")
-    page.locator("summary").first.click()
+        row.locator("summary").click()
+        page.get_by_role("button", name="Deactivate gone").click()
+        expect(page.get_by_role("status")).to_have_text("gone deactivated.")
+    expect(row).to_contain_text("Deactivated")
+    row.locator("summary").click()
 
 
 PAGES: dict[str, tuple[str | None, str | Callable[[Page, Site], None]]] = {
