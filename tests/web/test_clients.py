@@ -109,7 +109,7 @@ def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> No
     assert {row[0] for row in listed(max_.get("/accounts", params={"seller": "-"}))} == free
     everything = listed(max_.get("/accounts"))
     assert listed(max_.get("/accounts", params={"seller": "sue"})) == everything  # not of the team
-    assert f">{len(NOBODYS)} clients of nobody yet<" in max_.get("/team").text
+    assert f">{len(NOBODYS)} unassigned clients<" in max_.get("/team").text
     mine = listed(site.browser("ana").get("/accounts", params={"seller": "ben"}))
     assert {row[0] for row in mine} == set(site.clients("ana"))
 
