@@ -212,7 +212,7 @@ def test_what_the_client_has_is_not_recommended(site: Site) -> None:
     assert (told["owned"], told["value"]) == (True, None)
     answer = browser.submit("/feedback", **pair, status="pursuing", note="after all")
     assert answer.status_code == 409
-    assert "The client has this product already." in answer.text
+    assert "The client already owns this product." in answer.text
     assert ">after all</textarea>" in answer.text  # to choose another verdict
     assert browser.submit("/feedback", **pair, status="won").status_code == 303
     answer = site.program("ana").post("/api/v1/feedback", json=pair | {"status": "pursuing"})

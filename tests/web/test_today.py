@@ -221,8 +221,8 @@ def test_a_page_without_prices_dates_attributes_and_back_test_says_so(open_site:
     page = text_of(ana.get("/"))
     assert "deal values need prices in the purchase data" in page
     assert "the chance to buy is its own score" in page
-    assert "the purchase data has no dates" in page
-    assert "A follow-up date that you set" in page
+    assert "The purchase data has no dates" in page
+    assert "appear here on their follow-up date" in page
     best = cards(ana)[0]
     score = site.services.served.advisor.explain("c", best.product).confidence
     assert f"Chance to buy {percent(score)}" in best.text

@@ -35,7 +35,7 @@ def list_clients(
 ) -> Response:
     visible = choose_clients(services, served, visitor, seller)
     clients, sellers, seller = visible.clients, visible.sellers, visible.seller
-    closed = feedback.closed_pairs(services.database, served.interactions, visitor)
+    closed = feedback.closed_pairs(services, served)
     min_percent, attributes = _percentage(min_chance), served.opportunities.attributes.filters()
     keys = {key for choices in attributes.values() for key in choices}
     chosen = [key for key in having or [] if key in keys]
