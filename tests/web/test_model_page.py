@@ -100,7 +100,7 @@ def test_accuracy_is_shown_beside_other_methods(measured: Site) -> None:
     bars = [row for row in rows_of(page) if row[0] in ("Patterns alone (this model)", "Bestsellers")]
     assert bars == [["Patterns alone (this model)", "61%"], ["Bestsellers", "22%"]] * 2
     assert "Trained on purchases before 1 Jul 2024" in page
-    assert "57 clients, measured on 2026-11-18" in page
+    assert "57 clients, measured on 18 Nov 2026" in page
     assert "other purchases" not in page
     assert "other settings" not in page
 
