@@ -17,7 +17,7 @@ from typing import IO, Any
 from ocular.errors import ArtifactError
 
 DAY = 24 * 3600  # seconds
-FORMULA_STARTS = tuple("=+-@\t\r\n")
+FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four are full-width signs
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

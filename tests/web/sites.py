@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
+import uvicorn
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
@@ -203,6 +206,18 @@ class Site:
 def running(site: Site) -> Iterator[Site]:
     with TestClient(site.app):
         yield site
+
+
+@contextmanager
+def listening(site: Site) -> Iterator[str]:
+    """The site on a socket, in one event loop as in earnest."""
+    with socket.create_server(("127.0.0.1", 0)) as open_socket:
+        server = uvicorn.Server(uvicorn.Config(site.app, log_config=None, lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [open_socket]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{open_socket.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
 
 
 def sqlite(path: Path) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import httpx2
 import pytest
-import uvicorn
-from sites import PASSWORD, Site, both_databases
+from sites import PASSWORD, Site, both_databases, listening
 from sqlalchemy import insert, select, update
 
 from ocular.web import credentials
@@ -25,18 +22,6 @@ from ocular.web.tables import AuditEntry, Failure, Session, now
 OpenSite = Callable[..., Site]
 WRONG = "a wrong password"
 PARALLEL = 40
-
-
-@contextlib.contextmanager
-def listening(site: Site) -> Iterator[str]:
-    """The site on a socket, in one event loop as in earnest."""
-    with socket.create_server(("127.0.0.1", 0)) as open_socket:
-        server = uvicorn.Server(uvicorn.Config(site.app, log_config=None, lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [open_socket]}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{open_socket.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
 
 
 class Stalled:

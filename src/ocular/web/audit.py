@@ -6,12 +6,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 
 from sqlalchemy import Select, delete, func, insert, select
 from sqlalchemy.orm import Session as Transaction
 
-from ocular.web.database import BRIEF, Database, DatabaseError
+from ocular.web.database import BRIEF, Database, DatabaseError, read_by_id
 from ocular.web.tables import NAME, AuditEntry, Failure
 
 COLUMNS = ("at", "name", "action", "subject", "address")
@@ -85,16 +85,14 @@ class AuditFilter:
         if self.since is not None:
             query = query.where(AuditEntry.at >= _midnight(self.since))
         if self.until is not None:
-            query = query.where(AuditEntry.at < _midnight(self.until) + timedelta(days=1))
+            query = query.where(AuditEntry.at <= datetime.combine(self.until, time.max, UTC))
         return query
 
 
 def export_rows(database: Database, selection: AuditFilter) -> Iterator[dict[str, object]]:
     """Yield the selected entries as rows, oldest first."""
-    with database.reading() as transaction:
-        query = selection.query().order_by(AuditEntry.id).execution_options(yield_per=1000)
-        for row in transaction.scalars(query):
-            yield {name: getattr(row, name) for name in COLUMNS} | {"at": row.at.isoformat()}
+    for row in read_by_id(database, AuditEntry, selection.query()):
+        yield {name: getattr(row, name) for name in COLUMNS} | {"at": row.at.isoformat()}
 
 
 def prune(transaction: Transaction, before: date) -> int:

@@ -8,32 +8,36 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, exc, text
+from sqlalchemy import Connection, Engine, Select, create_engine, event, exc, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
 from ocular.errors import ConfigError, OcularError
 from ocular.web.errors import RefusedError
-from ocular.web.tables import Base
+from ocular.web.tables import AuditEntry, Base, Feedback
 
 _log = logging.getLogger("ocular.web")
+Row = TypeVar("Row", AuditEntry, Feedback)
 
 WAIT = 5.0  # seconds for a lock or a connection
+MAX_IDLE = 60  # seconds that a transaction may do nothing
 BRIEF = 1.0  # seconds for a lock, where a page is only viewed
 MIGRATION_LOCK = 0x6F63756C6172  # number of the PostgreSQL lock that is held while tables are changed
+PAGE = 1000  # rows that are read at once
 LOG_EVERY = 10.0  # seconds between two lines about a database that does not answer
 
 
@@ -107,6 +111,17 @@ def lock(session: Session, table: type[Base]) -> None:
         session.execute(text(f"LOCK TABLE {table.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))
 
 
+def read_by_id(database: Database, table: type[Row], query: Select[Row], after: int = 0) -> Iterator[Row]:
+    """Yield the rows of a query in the order of their ids, PAGE at a time: whoever takes them slowly holds no lock."""
+    while True:
+        with database.reading() as transaction:
+            rows = transaction.scalars(query.where(table.id > after).order_by(table.id).limit(PAGE)).all()
+        yield from rows
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].id
+
+
 _last_logged = -LOG_EVERY
 
 
@@ -145,7 +160,8 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "sqlite":
-            engine = create_engine(parsed, pool_size=20, connect_args={"timeout": WAIT})
+            engine = create_engine(parsed, pool_size=20, pool_timeout=WAIT, connect_args={"timeout": WAIT})
+            event.listen(engine, "do_connect", _create_sqlite)
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
@@ -153,6 +169,7 @@ def _engine(url: str) -> Engine:
             parsed = parsed.set(drivername="postgresql+psycopg")
         seconds = max(1, round(WAIT))
         limits = f"-c statement_timeout={seconds}s -c lock_timeout={seconds}s"
+        limits += f" -c idle_in_transaction_session_timeout={MAX_IDLE}s"
         engine = create_engine(
             parsed, pool_pre_ping=True, pool_size=20, pool_timeout=WAIT,
             connect_args={"connect_timeout": seconds, "options": limits, "tcp_user_timeout": seconds * 1000},
@@ -165,6 +182,14 @@ def _engine(url: str) -> Engine:
     event.listen(engine, "do_connect", _connect_postgres)
     event.listen(engine, "begin", _begin_postgres)
     return engine
+
+
+def _create_sqlite(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
+    """Create the file for its owner only; SQLite gives the files beside it the same rights."""
+    path = str(arguments[0])
+    if not path.startswith((":", "file:")):
+        with suppress(OSError):  # SQLite says what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import islice
 
 import numpy as np
 from sqlalchemy import func, select
@@ -12,7 +13,7 @@ from sqlalchemy import func, select
 from ocular.feedback import CLOSED, OPEN, Status
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
-from ocular.web.database import Database
+from ocular.web.database import Database, read_by_id
 from ocular.web.errors import ConflictError, InputError
 from ocular.web.feedback_seal import ShownRecommendation, open_seal, shown_recommendation
 from ocular.web.opportunities import Pairs
@@ -140,8 +141,6 @@ def export_rows(
     database: Database, visitor: Visitor, *, after: int = 0, limit: int | None = None
 ) -> Iterator[dict[str, object]]:
     """Yield all feedback that the visitor oversees, oldest first: at most `limit` rows that follow a number."""
-    query = only_overseen(select(Feedback).where(Feedback.id > after), visitor).order_by(Feedback.id).limit(limit)
-    with database.reading() as transaction:
-        for row in transaction.scalars(query.execution_options(yield_per=1000)):
-            columns = {name: getattr(row, name) for name in ("id", *COLUMNS) if name not in {"at", "seller", "team"}}
-            yield {"at": row.at.isoformat(), "seller": row.user.name, "team": row.user.team} | columns
+    for row in islice(read_by_id(database, Feedback, only_overseen(select(Feedback), visitor), after), limit):
+        columns = {name: getattr(row, name) for name in ("id", *COLUMNS) if name not in {"at", "seller", "team"}}
+        yield {"at": row.at.isoformat(), "seller": row.user.name, "team": row.user.team} | columns

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from ocular.web.assignment_cache import AssignmentCache
 from ocular.web.audit import ViewLog
 from ocular.web.auth import Authenticator
+from ocular.web.csv_export import Exports
 from ocular.web.database import Database, DatabaseError
 from ocular.web.news import News
 from ocular.web.outcomes import OutcomeLog
@@ -39,7 +40,7 @@ class Services:
         registry.on_served = self.news.begin
         self.pattern_names = PatternNames(database)
         registry.given_names = self.pattern_names.names_of
-        self.password_threads = PasswordThreads()
+        self.password_threads, self.exports = PasswordThreads(), Exports()
         self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
         # reading years of feedback takes seconds once: nobody should wait for it
         self._warming = threading.Thread(target=self._warm, name="outcomes", daemon=True)

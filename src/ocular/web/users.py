@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from ocular.errors import ConfigError
 from ocular.web import credentials
+from ocular.web.database import lock
 from ocular.web.invitations import delete_links
 from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
 
@@ -60,7 +61,8 @@ def update_user(transaction: Transaction, user: User, role: str, full_name: str,
 
 
 def check_not_last_admin(transaction: Transaction, user: User) -> None:
-    """Raise where nobody else could administer."""
+    """Raise where nobody else could administer; two who demote each other at once take turns."""
+    lock(transaction, User)
     others = select(func.count()).where(User.role == Role.ADMIN, User.active, User.id != user.id)
     if user.role == Role.ADMIN and not transaction.scalar(others):
         raise ConfigError(f"{user.name} is the last administrator; make someone else an administrator first")
@@ -93,12 +95,13 @@ def set_password(transaction: Transaction, user: User, password: str) -> None:
 
 
 def set_active(transaction: Transaction, user: User, active: bool) -> None:
-    """Let somebody sign in, or end their sessions and keep them out."""
+    """Let somebody sign in, or keep them out and end their sessions, tokens and links for good."""
     user.active = active
     if active:
         delete_failures(transaction, user)
     else:
         end_sessions(transaction, user)
+        transaction.execute(delete(Token).where(Token.user_id == user.id))
         delete_links(transaction, user)
 
 

@@ -16,7 +16,6 @@ from ocular.web import audit as log
 from ocular.web import users
 from ocular.web.audit import AuditFilter, audit
 from ocular.web.auth import Visitor
-from ocular.web.csv_export import download
 from ocular.web.dependencies import Admin, CurrentServices, GenuineForm, site_address
 from ocular.web.errors import RefusedError
 from ocular.web.invitations import INVITATION_HOURS, create_link, invitation_address
@@ -264,4 +263,4 @@ def audit_log(
 @router.get("/audit.csv")
 def export_audit(services: CurrentServices, visitor: Admin, selection: SelectedEntries) -> Response:
     services.view_log.write(visitor.user.name, "audit exported", "", visitor.address)
-    return download("audit.csv", log.COLUMNS, log.export_rows(services.database, selection))
+    return services.exports.download(visitor, "audit.csv", log.COLUMNS, log.export_rows(services.database, selection))

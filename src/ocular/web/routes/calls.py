@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ocular.feedback import OPEN, Status
 from ocular.web.auth import Visitor
-from ocular.web.csv_export import download
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.pipeline import RECENT, STAGES, Call, Order, ordered, read_notes, read_pipeline, total
 from ocular.web.registry import ServedModel
@@ -66,7 +65,8 @@ def export_calls(
     """Return the calls of all stages as a file."""
     _, _, calls = _calls(services, served, visitor, seller)
     services.view_log.write(visitor.user.name, "calls exported", "", visitor.address)
-    return download("calls.csv", COLUMNS, _rows(services, ordered(calls, order, served), served))
+    rows = _rows(services, ordered(calls, order, served), served)
+    return services.exports.download(visitor, "calls.csv", COLUMNS, rows)
 
 
 def _calls(

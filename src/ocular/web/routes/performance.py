@@ -12,7 +12,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from ocular.explain.price import money
 from ocular.feedback import Status
-from ocular.web.csv_export import download
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.errors import RefusedError
 from ocular.web.performance import CSV_COLUMNS, Performance, Period
@@ -167,7 +166,7 @@ def export_rows(
     with services.computing:
         results = Performance(services, served, visitor, chosen.days(), chosen.team, chosen.seller)
         places = results.select(stage, pattern, reason, week)
-    return download("performance.csv", CSV_COLUMNS, _csv_rows(results, places))
+    return services.exports.download(visitor, "performance.csv", CSV_COLUMNS, _csv_rows(results, places))
 
 
 def _csv_rows(results: Performance, places: list[int]) -> Iterator[dict[str, object]]:

@@ -23,7 +23,6 @@ from ocular.web.campaign import (
     plan_campaign,
     view_rows,
 )
-from ocular.web.csv_export import download
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices, GenuineForm
 from ocular.web.errors import RefusedError
 from ocular.web.feedback_seal import MAX_SEAL
@@ -182,7 +181,7 @@ def export_campaign(
     item = served.find_product(name)
     campaign = plan_campaign(services, served, visitor, item, wanted)
     services.view_log.write(visitor.user.name, "campaign exported", name, visitor.address)
-    return download("campaign.csv", COLUMNS, export_rows(services, served, campaign))
+    return services.exports.download(visitor, "campaign.csv", COLUMNS, export_rows(services, served, campaign))
 
 
 @router.post("/product/calls", dependencies=[GenuineForm])

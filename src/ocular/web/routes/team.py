@@ -13,7 +13,6 @@ from ocular.web import assignments, feedback
 from ocular.web.assignments import MAX_ERRORS, decode, read_assignments, save_assignments
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
-from ocular.web.csv_export import download
 from ocular.web.database import lock
 from ocular.web.dependencies import CurrentModel, CurrentServices, GenuineForm, Leader
 from ocular.web.errors import ConflictError
@@ -103,10 +102,14 @@ def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key
 @router.get("/team/assignments.csv")
 def export_assignments(services: CurrentServices, visitor: Leader) -> Response:
     services.view_log.write(visitor.user.name, "assignments exported", "", visitor.address)
-    return download("assignments.csv", assignments.COLUMNS, assignments.export_rows(services.database, visitor))
+    return services.exports.download(
+        visitor, "assignments.csv", assignments.COLUMNS, assignments.export_rows(services.database, visitor)
+    )
 
 
 @router.get("/team/feedback.csv")
 def export_feedback(services: CurrentServices, visitor: Leader) -> Response:
     services.view_log.write(visitor.user.name, "feedback exported", "", visitor.address)
-    return download("feedback.csv", feedback.COLUMNS, feedback.export_rows(services.database, visitor))
+    return services.exports.download(
+        visitor, "feedback.csv", feedback.COLUMNS, feedback.export_rows(services.database, visitor)
+    )

@@ -10,7 +10,6 @@ from fastapi.responses import RedirectResponse
 
 from ocular.web.assignments import MAX_ERRORS, decode
 from ocular.web.audit import audit
-from ocular.web.csv_export import download
 from ocular.web.database import lock
 from ocular.web.dependencies import Admin, CurrentServices, GenuineForm, site_address
 from ocular.web.errors import ConflictError
@@ -75,4 +74,4 @@ def import_users(request: Request, services: CurrentServices, visitor: Admin, ke
 def export_invitations(services: CurrentServices, visitor: Admin) -> Response:
     upload = services.uploads.find(visitor.user.id, kind="users")
     services.view_log.write(visitor.user.name, "invitations exported", f"{len(upload.links)} links", visitor.address)
-    return download("invitations.csv", LINK_COLUMNS, upload.links)
+    return services.exports.download(visitor, "invitations.csv", LINK_COLUMNS, upload.links)
