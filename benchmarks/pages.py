@@ -183,6 +183,7 @@ def run(scale: Scale, folder: Path, models: Path, profile: Path | None) -> dict[
           f"ready after {ready:.1f} s\n{'':32}{'p50':>8}{'p95':>8}{'first':>8}{'cpu':>8}{'KB':>8}")  # fmt: skip
     results: dict[str, Any] = {"scale": scale._asdict(), "ready after": ready}
     try:
+        wait_until_idle(process.pid)
         for role, of_role in pages.items():
             results[role] = {}
             for name, address in of_role.items():
@@ -199,6 +200,15 @@ def run(scale: Scale, folder: Path, models: Path, profile: Path | None) -> dict[
         process.terminate()
         process.wait(60)
     return results
+
+
+def wait_until_idle(pid: int, most: float = 600.0) -> None:
+    """Wait until the server has compared the two models, which it does while it serves already."""
+    until, idle = time.monotonic() + most, 0
+    while idle < 3 and time.monotonic() < until:
+        used = processor_seconds(pid)
+        time.sleep(1)
+        idle = idle + 1 if processor_seconds(pid) - used < 0.05 else 0
 
 
 def _first_client(url: str, seller: str) -> str:

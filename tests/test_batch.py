@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,19 @@ def test_what_is_excluded_or_not_allowed_is_not_in_a_batch(bought: np.ndarray) -
     assert set(recommend_all(model, 40, allowed)["product"]) == set(range(3, 10))
     ids, _ = model.recommend(np.arange(60), N=40)
     assert frame["product"].to_list() == ids[ids >= 0].tolist()
+
+
+def test_one_item_for_many_users_has_the_strongest_reasons_of_explanations() -> None:
+    data = b2b(250, 40, random_state=3).interactions
+    weights = {"links": 1.0, "peers": 1.0, "taste": 1.0, "appeal": 1.0}
+    model = OCuLaR(10, 1.0, link_regularization=5.0, random_state=0, **weights).fit(data)
+    kinds = set()
+    for item in range(0, data.n_items, 5):
+        users = np.setdiff1d(np.arange(data.n_users), data.by_item[item])
+        for user, found in zip(users.tolist(), model.strongest_reasons(users, item), strict=True):
+            wanted = model.explain(user, item).strongest_reason
+            assert (found is None) == (wanted is None)
+            if found is not None and wanted is not None:
+                assert replace(wanted, contribution=0.0, merged=[]) == replace(found, contribution=0.0, merged=[])
+                kinds.add(found.kind)
+    assert len(kinds) >= 4

@@ -10,13 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ocular.data.interactions import Adjacency, Labels, merged
-from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE
-from ocular.explain.strongest import BY_APPEAL, BY_LINKS, BY_PEERS, BY_TASTE, NONE, Sides, find_strongest
+from ocular.explain.reasons import PATTERN
+from ocular.explain.strongest import BY_PEERS, KIND_OF, NONE, Sides, find_strongest
 from ocular.explain.value import ExpectedValues
 from ocular.model import OCuLaR
 from ocular.scoring import Scorer
 
-KIND_OF = {BY_LINKS: LINKS, BY_PEERS: PEERS, BY_TASTE: TASTE, BY_APPEAL: APPEAL}
 CLIENTS_AT_ONCE = 10_000  # memory goes with these × products that a block recommends
 
 

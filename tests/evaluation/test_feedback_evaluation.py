@@ -70,7 +70,7 @@ def test_pairs_with_feedback_are_left_out_of_the_purchases() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["client 0,product 3,maybe"], "expected a status of pursuing, not a fit, won, lost"),
+        (["client 0,product 3,maybe"], "expected a status of pursuing, snoozed, not a fit, won, lost"),
         (["client 0,product 3,won"], "taken up and others that were refused"),
     ],
 )

@@ -26,6 +26,7 @@ from ocular.web import credentials, users
 from ocular.web.app import create_app
 from ocular.web.auth import Visitor
 from ocular.web.database import Database
+from ocular.web.outcomes import OutcomeLog
 from ocular.web.services import Services
 from ocular.web.settings import Settings
 from ocular.web.tables import Assignment, AuditEntry, Base, Session, User
@@ -188,6 +189,7 @@ class Site:
         with self.database.writing() as transaction:
             for statement in statements:
                 transaction.execute(statement)
+        self.services.outcomes = OutcomeLog(self.services.database)  # people only ever add feedback: it is read once
 
     def visitor(self, name: str) -> Visitor:
         with self.database.reading() as transaction:

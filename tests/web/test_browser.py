@@ -129,8 +129,8 @@ def choose_file(page: Page, rows: list[tuple[str, str]]) -> None:
     csv.writer(text).writerows([("client", "seller"), *rows])
     page.goto("/team")
     file = {"name": "assignments.csv", "mimeType": "text/csv", "buffer": text.getvalue().encode()}
-    page.get_by_label("CSV file").set_input_files(file)  # type: ignore[arg-type]
-    page.get_by_role("button", name="Preview").click()
+    page.get_by_label("Upload CSV").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_role("button", name="Review changes").click()
 
 
 def address(path: str, **query: str) -> str:
@@ -293,9 +293,9 @@ def test_another_seller_finds_no_such_client(site: Site, open_page: OpenPage) ->
 
     admin = open_page("root")
     admin.goto("/admin")
-    admin.get_by_label("What for").fill("his CRM")
-    admin.get_by_label("Acts as").select_option("ben")
-    admin.get_by_role("button", name="Make a token").click()
+    admin.get_by_label("Label").fill("his CRM")
+    admin.get_by_label("Runs as").select_option("ben")
+    admin.get_by_role("button", name="Create token").click()
     bearer = f"Bearer {admin.locator('code').inner_text()}"
     own = site.clients[EACH]
     asked = {
@@ -336,17 +336,19 @@ def go_to_mistakes(page: Page, site: Site) -> None:
 
 
 def go_to_admin(page: Page, _site: Site) -> None:
-    """With somebody who is locked and a password to set."""
+    """With a user who is deactivated and a password to set."""
     page.goto("/admin")
-    if page.get_by_role("button", name="Unlock gone").count() == 0:
+    row = page.get_by_role("row").filter(has_text="gone")
+    if row.count() == 0:
         page.get_by_label("Username", exact=True).fill("gone")
         page.get_by_label("Full name", exact=True).fill("G" * 80)
-        page.get_by_label("Password (12").fill(PASSWORD)
-        page.get_by_role("button", name="Add", exact=True).click()
-        page.get_by_role("button", name="Lock gone").click()
-        expect(page.get_by_role("status")).to_have_text("gone is locked.")
-    expect(page.get_by_role("row").filter(has_text="gone")).to_contain_text("locked")
-    page.locator("summary").first.click()
+        page.get_by_label("Password (leave empty").fill(PASSWORD)
+        page.get_by_role("button", name="Add user", exact=True).click()
+        row.locator("summary").click()
+        page.get_by_role("button", name="Deactivate gone").click()
+        expect(page.get_by_role("status")).to_have_text("gone deactivated.")
+    expect(row).to_contain_text("Deactivated")
+    row.locator("summary").click()
 
 
 PAGES: dict[str, tuple[str | None, str | Callable[[Page, Site], None]]] = {
@@ -450,8 +452,8 @@ def test_a_refused_form_is_not_said_to_be_saved(open_page: OpenPage) -> None:
     page = open_page("root")
     page.goto("/admin")
     page.get_by_label("Username", exact=True).fill("anna")  # there is one
-    page.get_by_label("Password (12").fill(PASSWORD)
-    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_label("Password (leave empty").fill(PASSWORD)
+    page.get_by_role("button", name="Add user", exact=True).click()
     expect(page.get_by_role("alert")).to_be_visible()
     page.goto("/admin")
     expect(page.get_by_role("status")).to_be_empty()

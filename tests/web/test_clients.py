@@ -109,7 +109,7 @@ def test_a_manager_sees_the_clients_of_one_seller_or_of_nobody(site: Site) -> No
     assert {row[0] for row in listed(max_.get("/accounts", params={"seller": "-"}))} == free
     everything = listed(max_.get("/accounts"))
     assert listed(max_.get("/accounts", params={"seller": "sue"})) == everything  # not of the team
-    assert f">{len(NOBODYS)} clients of nobody yet<" in max_.get("/team").text
+    assert f">{len(NOBODYS)} unassigned clients<" in max_.get("/team").text
     mine = listed(site.browser("ana").get("/accounts", params={"seller": "ben"}))
     assert {row[0] for row in mine} == set(site.clients("ana"))
 
@@ -212,7 +212,7 @@ def test_what_the_client_has_is_not_recommended(site: Site) -> None:
     assert (told["owned"], told["value"]) == (True, None)
     answer = browser.submit("/feedback", **pair, status="pursuing", note="after all")
     assert answer.status_code == 409
-    assert "The client has this product already." in answer.text
+    assert "The client already owns this product." in answer.text
     assert ">after all</textarea>" in answer.text  # to choose another verdict
     assert browser.submit("/feedback", **pair, status="won").status_code == 303
     answer = site.program("ana").post("/api/v1/feedback", json=pair | {"status": "pursuing"})

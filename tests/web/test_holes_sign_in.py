@@ -58,7 +58,7 @@ def test_pages_do_not_wait_for_sign_ins(open_site: OpenSite, monkeypatch: pytest
     away = [answer for answer in answers if answer.status_code == 503]
     assert len(away) == PARALLEL - allowed
     assert {answer.headers["retry-after"] for answer in away} == {"5"}
-    assert "oo many people are signing in" in away[0].text
+    assert "Too many people are signing in" in away[0].text
     assert stalled.n_checked == allowed
 
 

@@ -99,8 +99,8 @@ def test_accuracy_is_shown_beside_other_methods(measured: Site) -> None:
     page = text_of(measured.browser("ana").get("/model"))
     bars = [row for row in rows_of(page) if row[0] in ("Patterns alone (this model)", "Bestsellers")]
     assert bars == [["Patterns alone (this model)", "61%"], ["Bestsellers", "22%"]] * 2
-    assert "Trained on purchases before 2024-07-01" in page
-    assert "57 clients, measured on 2026-11-18" in page
+    assert "Trained on purchases before 1 Jul 2024" in page
+    assert "57 clients, measured on 18 Nov 2026" in page
     assert "other purchases" not in page
     assert "other settings" not in page
 
@@ -109,14 +109,14 @@ def test_a_record_that_is_not_of_this_model_says_so(measured: Site) -> None:
     others = [MethodAccuracy("ease", 0.7, 0.3, 0.4, {})]
     save_quality(measured.settings.models, "another", replace(RECORD, tuned_on="test", methods=others))
     page = text_of(measured.browser("ana").get("/model"))
-    assert "Measured on other purchases than this model was trained on" in page
+    assert "Measured on different purchases from those this model was trained on" in page
     assert "tuned on the test data, which flatters all methods" in page
     assert "This model's own method was not measured" in page
     parameters = {"n_coclusters": 50, "regularization": 10.0}
     save_quality(
         measured.settings.models, "", replace(RECORD, methods=[replace(RECORD.methods[0], parameters=parameters)])
     )
-    assert "other settings than this model's: 50 patterns" in text_of(measured.browser("ana").get("/model"))
+    assert "settings that differ from this model's: 50 patterns" in text_of(measured.browser("ana").get("/model"))
 
 
 @pytest.mark.parametrize(

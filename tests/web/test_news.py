@@ -21,6 +21,8 @@ from ocular.web.tables import ModelChanges
 OpenSite = Callable[..., Site]
 PARAMETERS = {"n_coclusters": 6, "regularization": 0.3, "tol": 1e-4, "max_iter": 500, "random_state": 0}
 
+NONE_CLOSED = np.empty((0, 2), dtype=np.int64)
+
 
 @pytest.fixture(scope="module")
 def second_model(companies: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -105,7 +107,7 @@ def test_every_change_has_a_reason(site: Site, second_model: Path, kind: str) ->
     changes = swap(site, second_model)
     served = site.services.served
     everybody = np.arange(served.interactions.n_users)
-    page = news_page(served, changes, everybody, set(), kind=kind, length=10_000)
+    page = news_page(served, changes, everybody, NONE_CLOSED, kind=kind, length=10_000)
     assert len(page.items) == page.counts[kind]
     assert sum(count for _, count in page.reasons) == page.counts[kind]
     assert all(item.why.endswith(".") for item in page.items)
@@ -139,7 +141,7 @@ def test_what_is_closed_is_not_new(site: Site, second_model: Path) -> None:
     everybody = np.arange(served.interactions.n_users)
     row = changes.rows[changes.rows["kind"] == NEW][0]
     pair = (int(row["user"]), int(row["item"]))
-    counts = [news_page(served, changes, everybody, closed).counts["new"] for closed in (set(), {pair})]
+    counts = [news_page(served, changes, everybody, closed).counts["new"] for closed in (NONE_CLOSED, np.array([pair]))]
     assert counts[0] - counts[1] == 1
 
 
@@ -149,14 +151,14 @@ def test_news_are_unseen_until_the_page_is_opened(site: Site, second_model: Path
     served, news, services = site.services.served, site.services.news, site.services
     mine = services.visibility.clients_of(served, site.visitor("ana"))
     assert len(mine) == len(PEOPLE["ana"].clients)
-    unseen = news.n_unseen(served, site.visitor("ana"), mine, set())
+    unseen = news.n_unseen(served, site.visitor("ana"), mine, NONE_CLOSED)
     assert unseen > 0
     new = served.comparison.changes.rows
     new = new[(new["kind"] == NEW) & np.isin(new["user"], mine)][0]
-    closed = {(int(new["user"]), int(new["item"]))}
+    closed = np.array([[int(new["user"]), int(new["item"])]])
     assert news.n_unseen(served, site.visitor("ana"), mine, closed) == unseen - 1
     assert f"New <b>{unseen}</b>" in site.browser("ana").get("/news").text
-    assert news.n_unseen(served, site.visitor("ana"), mine, set()) == 0
+    assert news.n_unseen(served, site.visitor("ana"), mine, NONE_CLOSED) == 0
     assert site.visitor("ben").user.news == ""
 
 

@@ -183,14 +183,14 @@ def test_my_clients_come_first_and_names_of_others_are_hidden(site: Site) -> Non
 def test_the_best_whitespace_has_the_chance_of_the_recommendation(site: Site) -> None:
     served = site.services.served
     pattern = max(served.patterns.values(), key=whitespace)
-    openings = best_openings(served, pattern.users, pattern.items, closed=())
+    openings = best_openings(served, pattern.users, pattern.items, closed=np.empty((0, 2), dtype=np.int64))
     assert len(openings) > 3
     for opening in openings:
         recommendation = served.advisor.explain(opening.client, opening.product)
         assert opening.chance == pytest.approx(recommendation.chance)
         assert opening.value == recommendation.value or opening.value == pytest.approx(recommendation.value)
     first = served.interactions.user_rows[openings[0].client], served.interactions.item_rows[openings[0].product]
-    rest = best_openings(served, pattern.users, pattern.items, closed={first})
+    rest = best_openings(served, pattern.users, pattern.items, closed=np.array([first]))
     assert (openings[0].client, openings[0].product) not in {(o.client, o.product) for o in rest}
 
 

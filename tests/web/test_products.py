@@ -125,7 +125,7 @@ def test_closed_and_snoozed_ones_are_left_out_and_open_ones_marked(site: Site) -
     assert snoozed not in names
     assert past in names
     assert pursued in names
-    assert "2 left out: closed, snoozed or refused" in page.text
+    assert "2 left out: closed, snoozed or not a fit" in page.text
     assert "In My calls" in page.text
     assert len(choices(page)) == len(names) - 1  # what is in My calls cannot be added again
 
@@ -187,7 +187,7 @@ def test_nothing_chosen_is_said(site: Site) -> None:
 def test_a_forged_choice_is_refused_in_one_line(site: Site, choice: str) -> None:
     answer = site.browser("ana").submit("/product/calls", product=a_product(site), chosen=[choice])
     assert answer.status_code == 400
-    assert "Expected clients as this page lists them" in answer.text
+    assert "This page expired; reload it and select the clients again" in answer.text
     assert site.count(Feedback) == 0
 
 
@@ -267,12 +267,14 @@ def test_bare_purchases_leave_no_page_empty(open_site: OpenSite, tmp_path: Path)
         transaction.add(Assignment(client="3", user_id=site.visitor("ana").user.id))
     for name in ("root", "ana"):
         page = text_of(product_page(site.browser(name), "0"))
-        for missing in ("The purchases have no dates", "The purchases have no prices", "Not enough price data"):
+        for missing in ("The purchase data has no dates", "The purchase data has no prices", "Not enough price data"):
             assert missing in page
         catalog = text_of(site.browser(name).get("/catalog"))
         assert "The data has no prices" in catalog
-        assert "no attribute to group them by" in catalog
+        assert "To group products, add a family column" in catalog
         assert "Expected orders" in catalog
+        accounts = text_of(site.browser(name).get("/accounts"))
+        assert "Sorted by chance to buy; expected values need prices in the purchase data." in accounts
 
 
 def test_a_seller_without_clients_is_told_whom_to_ask(site: Site) -> None:

@@ -83,7 +83,7 @@ def test_somebody_locked_has_no_token_either_until_unlocked(site: Site) -> None:
     as_administrator(site, "/admin/users/active", name="ana", active="true")
     assert program.get("/api/v1/patterns").status_code == 200
     assert site.stranger().sign_in("ana").status_code == 303
-    assert [entry.subject for entry in site.audited("user locked")] == ["ana"]
+    assert [entry.subject for entry in site.audited("user deactivated")] == ["ana"]
 
 
 @pytest.mark.parametrize("name", ["root", "ROOT "])
@@ -138,7 +138,7 @@ def test_a_token_ends_after_its_days(site: Site) -> None:
     assert program.get("/api/v1/patterns").status_code == 200
     site.change(update(Token).values(expires=now() - timedelta(seconds=1)))
     assert program.get("/api/v1/patterns").status_code == 401
-    assert f"ended {now() - timedelta(seconds=1):%-d %b %Y}" in root.get("/admin").text
+    assert f"Expired {now() - timedelta(seconds=1):%-d %b %Y}" in root.get("/admin").text
 
 
 def test_tokens_are_shown_with_their_days(site: Site) -> None:
@@ -146,7 +146,7 @@ def test_tokens_are_shown_with_their_days(site: Site) -> None:
     root.submit("/admin/tokens", name="ana", label="our CRM", days="30")
     (row,) = [row for row in rows_of(root.get("/admin").text) if row[0] == "our CRM"]
     day = "%-d %b %Y"
-    assert row[1:5] == ["ana", f"{now():{day}}", "never", f"{now() + timedelta(days=30):{day}}"]
+    assert row[1:5] == ["ana", f"{now():{day}}", "Never", f"{now() + timedelta(days=30):{day}}"]
     assert root.submit("/admin/tokens", name="ana", days="0").status_code == 422
 
 

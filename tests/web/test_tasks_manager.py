@@ -111,7 +111,7 @@ def test_the_managers_review_of_the_quarter(site: Site, scripts: bool) -> None:
     maria.click(page.get_by_role("link", name="Performance"))
     if scripts:
         maria.check_accessible()
-    tiles = page.locator(".kpis")
+    tiles = page.locator(".stats")
     expect(tiles).to_contain_text("Win rate50%")
     expect(tiles).to_contain_text(f"Deals won{WON}")
     expect(page.locator("table.bars")).to_contain_text("Too expensive")
@@ -140,7 +140,7 @@ def test_fifty_sellers_are_onboarded_by_a_file_and_invitations(site: Site, tmp_p
     root.check_accessible()
     root.choose_file(page.get_by_label("Upload CSV"), file)
     root.click(page.get_by_role("button", name="Review changes"))
-    expect(page.locator(".kpis")).to_contain_text(f"New{NEW_SELLERS}")
+    expect(page.locator(".stats")).to_contain_text(f"New{NEW_SELLERS}")
     root.check_accessible()
     root.click(page.get_by_role("button", name="Import and create invitations"))
     root.check_accessible()

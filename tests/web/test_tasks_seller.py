@@ -86,7 +86,7 @@ def step_of(card: Locator) -> tuple[str, str]:
 
 
 def expect_in_calls(page: Page, client: str, product: str) -> None:
-    expect(page.locator(".stages [aria-current]")).to_contain_text("Pursuing")
+    expect(page.locator(".tiles [aria-current]")).to_contain_text("Pursuing")
     row = page.get_by_role("row").filter(has_text=client).filter(has_text=product)
     day = now().date() + timedelta(7)
     expect(row.locator("time").first).to_have_attribute("datetime", str(day))

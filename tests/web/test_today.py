@@ -201,7 +201,7 @@ def test_what_is_due_for_repurchase_is_of_ones_own_clients(open_site: OpenSite, 
     assign(site, "sue", "Bolt's secret")
     page = text_of(site.browser("ana").get("/"))
     section = page.partition('id="repurchases"')[2].partition("</section>")[0]
-    assert "Acme : nut 4 days overdue · usually every 10 days" in plain(section)
+    assert "nut for Acme 4 days overdue · usually every 10 days" in plain(section)
     assert "secret" not in page
     assert tiles(site.browser("ana").get("/").text)[2] == "Due for repurchase 1 as of 14 Feb 2024"
     assert tiles(site.browser("root").get("/").text)[2] == "Due for repurchase 2 as of 14 Feb 2024"
@@ -221,15 +221,15 @@ def test_a_page_without_prices_dates_attributes_and_back_test_says_so(open_site:
     page = text_of(ana.get("/"))
     assert "deal values need prices in the purchase data" in page
     assert "the chance to buy is its own score" in page
-    assert "the purchase data has no dates" in page
-    assert "A follow-up date that you set" in page
+    assert "The purchase data has no dates" in page
+    assert "appear here on their follow-up date" in page
     best = cards(ana)[0]
     score = site.services.served.advisor.explain("c", best.product).confidence
     assert f"Chance to buy {percent(score)}" in best.text
     assert "Expected value –" in best.text
     for card in cards(ana):
         press(ana, card, "pursuing")
-    assert "No open recommendations: everything is pursued, snoozed or closed." in ana.get("/").text
+    assert "No open recommendations: all products are owned, in progress, snoozed or closed." in ana.get("/").text
     assert tiles(ana.get("/").text)[0] == "Open pipeline 3 3 opportunities"
 
 

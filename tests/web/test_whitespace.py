@@ -103,7 +103,7 @@ def test_pipeline_refusals_and_snoozes_are_marked(site: Site) -> None:
     assert "in pipeline" in rows[client][columns.index(pursued)]
     family = str(data.item_attributes["family"][data.item_rows[refused]])
     columns, rows = grid_of(show(browser, family=family))
-    assert "Refused or closed" in rows[client][columns.index(refused)]
+    assert "Not a fit or closed" in rows[client][columns.index(refused)]
 
 
 def test_a_cell_opens_its_recommendation(site: Site) -> None:
@@ -151,7 +151,7 @@ def test_without_families_patterns_or_bestsellers_are_the_columns(
     columns, rows = grid_of(page)
     assert len(rows) == 24
     assert len(columns) == (MAX_COLUMNS if heading == "product" else len(site.services.served.patterns))
-    told = "buying patterns are the columns" if heading == "pattern" else "most sold products are the columns"
+    told = "buying patterns are the columns" if heading == "pattern" else "bestsellers are the columns"
     assert told in page.text
     if heading == "pattern":
         number = next(iter(site.services.served.patterns))

@@ -8,6 +8,7 @@ import sys
 import click
 
 from ocular.cli.audit import audit
+from ocular.cli.calibrate import calibrate
 from ocular.cli.coclusters import coclusters
 from ocular.cli.demo import demo
 from ocular.cli.diff import diff
@@ -17,6 +18,7 @@ from ocular.cli.explain import explain
 from ocular.cli.fit import fit
 from ocular.cli.present import Interrupted, Notes, phrase
 from ocular.cli.recommend import recommend
+from ocular.cli.refresh import promote, refresh, rollback
 from ocular.cli.search import search
 from ocular.cli.serve import serve
 from ocular.cli.synth import synth
@@ -38,7 +40,11 @@ def cli() -> None:
     """
 
 
-for command in (fit, recommend, explain, due, coclusters, diff, evaluate, search, synth, demo, serve, users, audit):
+COMMANDS = (
+    fit, recommend, explain, due, coclusters, diff, evaluate, search, calibrate, refresh, promote, rollback, synth,
+    demo, serve, users, audit,
+)  # fmt: skip
+for command in COMMANDS:
     cli.add_command(command)
 
 

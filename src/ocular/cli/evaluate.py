@@ -36,6 +36,13 @@ EXPECTED_VALUES = {  # option -> what a message asks for
     metavar="A,B",
     help="Models: ocular, r-ocular, evidence, wals, bpr, user-knn, item-knn, ease, slim, rp3beta, popularity.",
 )
+@click.option(
+    "--model",
+    "saved",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Saved model to measure on what SOURCE has beyond its own purchases; nothing is fitted.",
+)
 @parameter_option("--coclusters", metavar="K,…", help="Numbers of co-clusters to try.")
 @parameter_option("--regularization", metavar="λ,…", help="Values of λ to try; r-ocular takes twice as much.")
 @parameter_option("--tol", metavar="T,…", help="Tolerances to try; a larger one stops earlier.")
@@ -78,6 +85,7 @@ EXPECTED_VALUES = {  # option -> what a message asks for
 def evaluate(
     source: tuple[str, ...],
     models: str,
+    saved: Path | None,
     feedback: Path | None,
     reliability: Path | None,
     save_folder: Path | None,
@@ -94,6 +102,7 @@ def evaluate(
     ocular evaluate purchases.csv --client company --product sku --models ocular,wals,ease --tune validation
     ocular evaluate purchases.csv --client company --product sku --time day --backtest 2024-07-01
     ocular evaluate purchases.csv --client company --product sku --models ocular,popularity --save models
+    ocular evaluate since.csv --client company --product sku --model model
 
     --tune chooses the parameters of every model from a grid; where values are given for OCuLaR, from those. Validation
     data are a random part of the training data; with --backtest they are its last purchases.
@@ -113,6 +122,9 @@ def evaluate(
     from ocular.evaluation.quality import QUALITY_FILE, record_of, save_quality
     from ocular.storage import check_writable
 
+    if saved is not None:
+        _evaluate_saved(saved, source, form, options)
+        return
     methods = _methods(models, options)
     date = _backtest_date(options)
     if save_folder is not None:
@@ -156,6 +168,39 @@ def evaluate(
         click.echo(f"{render([_shown(row) for row in rows], 'table')}\n\n{_note(rows, options)}")
     else:
         click.echo(render([row | {"tuned_on": options["tune"]} for row in rows], form))
+
+
+def _evaluate_saved(saved: Path, source: tuple[str, ...], form: str, options: dict[str, Any]) -> None:
+    """Measure a saved model on purchases that it was not fitted on."""
+    from ocular.errors import ConfigError
+    from ocular.evaluation.saved import measure_saved
+    from ocular.model import load
+
+    context, from_user = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    others = (
+        "models",
+        "coclusters",
+        "regularization",
+        "tol",
+        "tune",
+        "backtest",
+        "feedback",
+        "reliability",
+        "save_folder",
+    )
+    given = [name for name in others if context.get_parameter_source(name) == from_user]
+    if given:
+        option = "--save" if given[0] == "save_folder" else f"--{given[0]}"
+        raise ConfigError(f"expected no {option} with --model, which fits and keeps nothing; leave one out")
+    model = load(saved)
+    scores, n_new, n_unknown = measure_saved(model, read_interactions(source, options), options["cutoff"])
+    row = {"model": saved.name, **scores.to_dict()}
+    if form != "table":
+        click.echo(render([row | {"new_pairs": n_new, "unknown_pairs": n_unknown}], form))
+        return
+    unknown = f" Pairs with a client or product that it does not know: {n_unknown:,}." if n_unknown else ""
+    note = f"{n_new:,} pairs that the model was not fitted on, of {len(scores.users):,} clients.{unknown}"
+    click.echo(f"{render([row], form)}\n\n{note}")
 
 
 def _backtest_date(options: dict[str, Any]) -> datetime | str | None:

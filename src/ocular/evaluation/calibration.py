@@ -57,7 +57,7 @@ def calibrate(
             f"expected clients with enough purchases to hold out {share:.0%} of them, got at most {largest} each"
         )
     train, hidden = per_user_split(model.interactions_, share, random_state)
-    twin = _twin(model)
+    twin = unfitted_twin(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model itself has said so already
         twin.fit(train)
@@ -81,7 +81,7 @@ def calibrate(
     return model.calibration_
 
 
-def _twin(model: OCuLaR) -> OCuLaR:
+def unfitted_twin(model: OCuLaR) -> OCuLaR:
     """
     Return a model to be fitted as this one was, whatever set_params did since.
 

@@ -16,7 +16,7 @@ from ocular.explain.coclusters import Members
 from ocular.explain.finder import Reasons, memberships
 from ocular.explain.price import estimate_price
 from ocular.explain.pulls import Pulls
-from ocular.explain.reasons import Explanation
+from ocular.explain.reasons import Explanation, Reason
 
 
 class Client(NamedTuple):
@@ -56,15 +56,21 @@ class Explainer:
     def explain(self, client: Client, items: list[int]) -> list[Explanation]:
         """Return an explanation for each of the items."""
         client = client.without_itself()
-        strengths, pulls = memberships(client.factors, 0), self._pulls(client)
-        reasons = Reasons(
-            strengths, client.items, self.evidence, self.members, self.interactions, client.user, client.peers,
-            client.taste, client.values,
-        )  # fmt: skip
+        reasons, pulls = self._reasons(client), self._pulls(client)
         owned, supposed = set(client.items.tolist()), None
         if client.user is not None and client.is_supposed:
             supposed = sorted(owned.difference(self.interactions.by_user[client.user].tolist()))
         return [self._explain(client, item, reasons, pulls, supposed, owned=item in owned) for item in items]
+
+    def find_one(self, client: Client, item: int, kind: str, cocluster: int) -> Reason | None:
+        """Return one reason for an item that is known to be its strongest, without looking for the others."""
+        return self._reasons(client.without_itself()).find_one(item, kind, cocluster)
+
+    def _reasons(self, client: Client) -> Reasons:
+        return Reasons(
+            memberships(client.factors, 0), client.items, self.evidence, self.members, self.interactions, client.user,
+            client.peers, client.taste, client.values,
+        )  # fmt: skip
 
     def _pulls(self, client: Client) -> Pulls:
         items = np.sort(client.items)

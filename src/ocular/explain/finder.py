@@ -13,7 +13,18 @@ from ocular.data.interactions import Interactions
 from ocular.evidence import Evidence
 from ocular.explain.coclusters import Members
 from ocular.explain.counting import count_in_common, jaccard, split_buyers
-from ocular.explain.reasons import APPEAL, LINKS, MAX_NAMED, MAX_PEERS, NO_COCLUSTER, PEERS, TASTE, Reason, count_named
+from ocular.explain.reasons import (
+    APPEAL,
+    LINKS,
+    MAX_NAMED,
+    MAX_PEERS,
+    NO_COCLUSTER,
+    PATTERN,
+    PEERS,
+    TASTE,
+    Reason,
+    count_named,
+)
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -72,23 +83,11 @@ class Reasons:
         Similar are only those who have one of the purchases named. The weight of a client v who is named is
         Σ over the reasons of contribution · f_vc.
         """
-        f_i, n_users = memberships(self._item_factors, item), self._interactions.n_users
-        scale = 1.0 if self._evidence.config.is_patterns_only else float(self._evidence.item_scales[item])
-        product = {c: self._strengths[c] * f_i[c] * scale for c in self._strengths.keys() & f_i.keys()}
-        bought = np.zeros(n_users, dtype=bool)
-        bought[self._interactions.by_item[item]] = True
-        in_model = self._user >= 0
-        base_rate = float(bought.sum() - (in_model and bought[self._user])) / max(n_users - in_model, 1)
-        reasons, related = [], np.zeros(n_users)
+        product, scale = self._products(item)
+        bought, base_rate = self._buyers(item)
+        reasons, related = [], np.zeros(self._interactions.n_users)
         for c in sorted(product, key=lambda c: (-product[c], c)):
-            group = self._group(c, item, of_members=True)
-            similar, others = split_buyers(group.users, group.strengths, group.likeness, bought, product[c], related)
-            if not len(similar):
-                group = self._group(c, item, of_members=False)
-                similar, others = split_buyers(
-                    group.users, group.strengths, group.likeness, bought, product[c], related
-                )
-            reasons.append(Reason(c, product[c], group.owned_items, similar.tolist(), others.tolist(), base_rate))
+            reasons.append(self._pattern_reason(c, item, product[c], bought, base_rate, related))
         further = (
             self._links(item, scale, bought, base_rate),
             self._peers_reason(item, scale, bought, base_rate),
@@ -102,6 +101,42 @@ class Reasons:
         if any(reason is not None for reason in further):
             reasons.sort(key=lambda reason: -reason.contribution)
         return reasons, related
+
+    def find_one(self, item: int, kind: str, c: int) -> Reason | None:
+        """Return the reason of one kind, of a pattern with this number: one of those that `find` returns."""
+        product, scale = self._products(item)
+        bought, base_rate = self._buyers(item)
+        if kind == PATTERN:
+            related = np.zeros(self._interactions.n_users)
+            return self._pattern_reason(c, item, product[c], bought, base_rate, related)
+        if kind == TASTE:
+            return self._taste_reason(item, scale, base_rate)
+        find = {LINKS: self._links, PEERS: self._peers_reason, APPEAL: self._appeal_reason}[kind]
+        return find(item, scale, bought, base_rate)
+
+    def _products(self, item: int) -> tuple[dict[int, float], float]:
+        """Return what each co-cluster that holds both adds, and the scale of the item."""
+        f_i = memberships(self._item_factors, item)
+        scale = 1.0 if self._evidence.config.is_patterns_only else float(self._evidence.item_scales[item])
+        return {c: self._strengths[c] * f_i[c] * scale for c in self._strengths.keys() & f_i.keys()}, scale
+
+    def _buyers(self, item: int) -> tuple[Mask, float]:
+        """Return who bought the item, and the share of them among the other users."""
+        n_users, in_model = self._interactions.n_users, self._user >= 0
+        bought = np.zeros(n_users, dtype=bool)
+        bought[self._interactions.by_item[item]] = True
+        return bought, float(bought.sum() - (in_model and bought[self._user])) / max(n_users - in_model, 1)
+
+    def _pattern_reason(
+        self, c: int, item: int, contribution: float, bought: Mask, base_rate: float, related: Floats
+    ) -> Reason:
+        """Return the reason of a co-cluster; its buyers are added to `related`."""
+        group = self._group(c, item, of_members=True)
+        similar, others = split_buyers(group.users, group.strengths, group.likeness, bought, contribution, related)
+        if not len(similar):
+            group = self._group(c, item, of_members=False)
+            similar, others = split_buyers(group.users, group.strengths, group.likeness, bought, contribution, related)
+        return Reason(c, contribution, group.owned_items, similar.tolist(), others.tolist(), base_rate)
 
     def _links(self, item: int, scale: float, bought: Mask, base_rate: float) -> Reason | None:
         """Return what the user's items add by their links: Σ_j α s_i S_ji."""

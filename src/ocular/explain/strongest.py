@@ -19,9 +19,10 @@ from ocular.data.interactions import Adjacency
 from ocular.evidence import Evidence
 from ocular.explain.coclusters import Members
 from ocular.explain.names import MAX_EXAMPLES
-from ocular.explain.reasons import MAX_NAMED, MAX_PEERS, NAMED_SHARE
+from ocular.explain.reasons import APPEAL, LINKS, MAX_NAMED, MAX_PEERS, NAMED_SHARE, PEERS, TASTE
 
 NONE, BY_LINKS, BY_PEERS, BY_TASTE, BY_APPEAL = -1, -2, -3, -4, -5  # in place of a co-cluster's number
+KIND_OF = {BY_LINKS: LINKS, BY_PEERS: PEERS, BY_TASTE: TASTE, BY_APPEAL: APPEAL}
 NO_SIMILAR, AMONG_MEMBERS, AMONG_TRACES = 0, 1, 2  # where similar clients are found
 NOTHING, ONLY_NAMED, OTHERS_TOO = 0, 1, 2  # what a client has in common with their peers
 

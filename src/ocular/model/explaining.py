@@ -17,7 +17,8 @@ from ocular.errors import DataError
 from ocular.explain.calibration import Calibration
 from ocular.explain.coclusters import CoClusters, Members, find_members, list_coclusters
 from ocular.explain.explainer import Client, Explainer
-from ocular.explain.reasons import Explanation
+from ocular.explain.reasons import PATTERN, Explanation, Reason
+from ocular.explain.strongest import KIND_OF, NONE, Sides, find_strongest
 from ocular.model.fitted import Fitted
 from ocular.validation import check_id, check_share
 
@@ -39,6 +40,27 @@ class Explaining(Fitted):
         """Explain several items for one user, faster than one after the other."""
         check_is_fitted(self)
         return self.explainer().explain(self._client(user, user_items), self._item_ids(items).tolist())
+
+    def strongest_reasons(self, users: NDArray[np.int64], item: int) -> list[Reason | None]:
+        """
+        Return the strongest reason for one item to each of many users, none of whom has it; None for no reason.
+
+        It is that of `explain(user, item).strongest_reason`, but for what reasons that say the same add to it.
+        """
+        check_is_fitted(self)
+        data, explainer = self.interactions_, self.explainer()
+        ids = np.full((len(users), 1), item, dtype=np.int32)
+        found = find_strongest(self._evidence.rows_of(users), data.by_user.take(users), self._sides, ids)
+        return [
+            None
+            if best == NONE
+            else explainer.find_one(self._client(user, None), item, KIND_OF.get(best, PATTERN), best)
+            for user, best in zip(users.tolist(), found.best[:, 0].tolist(), strict=True)
+        ]
+
+    @cached_property
+    def _sides(self) -> Sides:
+        return Sides.of(self._evidence, self._members)
 
     def explainer(self) -> Explainer:
         """Return what explains recommendations of the model as it is now."""

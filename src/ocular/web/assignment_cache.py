@@ -27,6 +27,7 @@ class AssignedClients:
     expires: float  # when it is to be read again
     by_user: dict[int, NDArray[np.int64]]  # ascending
     teams: dict[int, str]  # of these users
+    owner_of: dict[str, int]  # the person who has each client, by label: the model need not have the client
 
     def clients_of(self, user_id: int) -> NDArray[np.int64]:
         """Return the rows of the clients of one person, ascending."""
@@ -80,10 +81,11 @@ class AssignmentCache:
         return assigned.version == served.version and assigned.epoch is self._epoch
 
     def _read(self, served: ServedModel, epoch: object) -> AssignedClients:
-        rows, clients_by_user = served.interactions.user_rows, dict[int, list[int]]()
+        rows, clients_by_user, owner_of = served.interactions.user_rows, dict[int, list[int]](), dict[str, int]()
         with self._database.reading() as transaction:
             teams = dict(transaction.execute(select(User.id, User.team)).all())
             for client, user_id in transaction.execute(select(Assignment.client, Assignment.user_id)):
+                owner_of[client] = user_id
                 if client in rows:
                     clients_by_user.setdefault(user_id, []).append(rows[client])
         by_user = {
@@ -91,4 +93,4 @@ class AssignmentCache:
             for user_id, clients in clients_by_user.items()
             if user_id in teams
         }
-        return AssignedClients(served.version, epoch, time.monotonic() + MAX_AGE, by_user, teams)
+        return AssignedClients(served.version, epoch, time.monotonic() + MAX_AGE, by_user, teams, owner_of)

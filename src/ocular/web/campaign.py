@@ -16,12 +16,12 @@ from ocular.web.catalog import owned_by
 from ocular.web.database import Database
 from ocular.web.errors import ConflictError, NotFoundError
 from ocular.web.feedback import NewFeedback, record
-from ocular.web.feedback_seal import seal_recommendation
+from ocular.web.feedback_seal import ShownRecommendation, make_seal
 from ocular.web.registry import ServedModel
 from ocular.web.sellers import ChosenClients, choose_clients
 from ocular.web.services import Services
-from ocular.web.tables import Feedback
-from ocular.web.views import Readable, view_recommendation
+from ocular.web.tables import LABEL, Feedback
+from ocular.web.views import NO_REASON, pitch_reason
 from ocular.web.visibility import owner_names
 
 MAX_EXPORT = 1000  # clients in a file: each is explained
@@ -115,9 +115,7 @@ def is_settled(status: str, due: date | None, today: date) -> bool:
     return status in CLOSED or (status != Status.PURSUING and due is not None and due > today)
 
 
-def view_rows(
-    services: Services, served: ServedModel, readable: Readable, campaign: Campaign, part: slice
-) -> list[CampaignRow]:
+def view_rows(services: Services, served: ServedModel, campaign: Campaign, part: slice) -> list[CampaignRow]:
     """Explain some of the clients of a campaign."""
     users, rows = campaign.users[part], []
     labels, key = [str(served.interactions.user_labels[user]) for user in users.tolist()], services.signing_key
@@ -125,30 +123,38 @@ def view_rows(
     if campaign.chosen.sellers:
         with services.database.reading() as transaction:
             sellers = owner_names(transaction, labels)
-    product = str(served.interactions.item_labels[campaign.item])
-    for label in labels:
-        recommendation = served.advisor.explain(label, product)
-        view = view_recommendation(served, recommendation, readable, evidence=False)
+    product, item = str(served.interactions.item_labels[campaign.item]), campaign.item
+    confidences, worth = served.catalog.probabilities(item)[users], served.opportunities.expected_values
+    reasons = served.advisor.model.strongest_reasons(users, item)
+    for label, user, confidence, chance, reason in zip(
+        labels, users.tolist(), confidences.tolist(), campaign.chances[part].tolist(), reasons, strict=True
+    ):
+        value, client_name = worth.value(item, confidence), served.opportunities.client_names[user]
+        pattern, name = None, ""
+        if reason is not None:
+            pattern, name = served.reason_label(reason)
         rows.append(
             CampaignRow(
-                client=view.client,
-                client_name=view.client_name,
-                chance=round(recommendation.chance, 4),
-                value=None if view.value is None else round(view.value, 2),
-                confidence=round(view.confidence, 6),
-                status=campaign.statuses.get(view.client),
+                client=label,
+                client_name=client_name,
+                chance=round(chance, 4),
+                value=None if value is None else round(value, 2),
+                confidence=round(confidence, 6),
+                status=campaign.statuses.get(label),
                 seller=sellers.get(label),
-                reason=view.strongest_reason,
-                kind=view.kind,
-                pattern=view.pattern,
-                seal=seal_recommendation(key, served, recommendation),
+                reason=NO_REASON if reason is None else pitch_reason(served.interactions, client_name, reason),
+                kind=None if reason is None else reason.kind,
+                pattern=pattern,
+                seal=make_seal(
+                    key, label, product, ShownRecommendation(served.version, confidence, pattern, name[:LABEL])
+                ),
             )
         )
     return rows
 
 
 def export_rows(
-    services: Services, served: ServedModel, readable: Readable, campaign: Campaign, at_once: int = 50
+    services: Services, served: ServedModel, campaign: Campaign, at_once: int = 50
 ) -> Iterator[dict[str, object]]:
     """Yield the first MAX_EXPORT clients of a campaign as rows, explained some at a time."""
     product = str(served.interactions.item_labels[campaign.item])
@@ -157,7 +163,7 @@ def export_rows(
     }  # fmt: skip
     for start in range(0, min(len(campaign.users), MAX_EXPORT), at_once):
         with services.computing:
-            rows = view_rows(services, served, readable, campaign, slice(start, min(start + at_once, MAX_EXPORT)))
+            rows = view_rows(services, served, campaign, slice(start, min(start + at_once, MAX_EXPORT)))
         for row in rows:
             yield {name: "" if value is None else value for name, value in (asdict(row) | same).items()}
 

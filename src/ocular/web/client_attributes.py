@@ -36,7 +36,10 @@ class ClientAttributes:
 
     def filters_of(self, clients: NDArray[np.int64]) -> dict[str, dict[str, str]]:
         """Return the filters with the values that some of the clients have, where there are several."""
-        present = {name: set(np.unique(codes[clients]).tolist()) for name, codes in self._codes.items()}
+        present = {
+            name: set(np.flatnonzero(np.bincount(codes[clients] + 1)[1:]).tolist())  # −1 for none
+            for name, codes in self._codes.items()
+        }
         chosen = {
             name: {key: value for place, (key, value) in enumerate(choices.items()) if place in present[name]}
             for name, choices in self.filters().items()

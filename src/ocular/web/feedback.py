@@ -7,19 +7,21 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
 
+import numpy as np
 from sqlalchemy import func, select
 
-from ocular.data.interactions import Interactions
 from ocular.feedback import CLOSED, OPEN, Status
 from ocular.web.audit import audit
 from ocular.web.auth import Visitor
 from ocular.web.database import Database, read_by_id
 from ocular.web.errors import ConflictError, InputError
 from ocular.web.feedback_seal import ShownRecommendation, open_seal, shown_recommendation
+from ocular.web.opportunities import Pairs
+from ocular.web.outcomes import with_status
 from ocular.web.registry import ServedModel
 from ocular.web.services import Services
-from ocular.web.tables import Feedback, Role, now
-from ocular.web.visibility import Query, only_overseen, only_own_clients
+from ocular.web.tables import Feedback, now
+from ocular.web.visibility import Query, only_overseen
 
 COLUMNS = (
     "at", "client", "product", "status", "reason", "note", "seller", "team", "model", "confidence", "pattern", "label",
@@ -107,23 +109,18 @@ def latest_ids() -> Query:
     return select(func.max(Feedback.id)).group_by(Feedback.client, Feedback.product)
 
 
-def closed_pairs(
-    database: Database, interactions: Interactions, visitor: Visitor, *, pursued: bool = False
-) -> set[tuple[int, int]]:
+def closed_pairs(services: Services, served: ServedModel, *, pursued: bool = False) -> Pairs:
     """
     Return the rows of client and product that lists leave out: closed, or snoozed until a later day.
 
-    `pursued` adds those that are being pursued. A seller needs them for their own clients only; others see clients of
-    nobody too, whoever closed them.
+    `pursued` adds those that are being pursued. They are those of all clients; a list takes what concerns its own.
     """
-    latest = only_own_clients(latest_ids(), visitor) if visitor.role is Role.SELLER else latest_ids()
-    statuses = CLOSED | {Status.PURSUING} if pursued else CLOSED
-    left_out = Feedback.status.in_(statuses) | ((Feedback.status == Status.SNOOZED) & (Feedback.due > now().date()))
-    query = select(Feedback.client, Feedback.product).where(Feedback.id.in_(latest), left_out)
-    with database.reading() as transaction:
-        pairs = transaction.execute(query).all()
-    users, items = interactions.user_rows, interactions.item_rows
-    return {(users[client], items[product]) for client, product in pairs if client in users and product in items}
+    outcomes = services.outcomes.read()
+    users, items = services.outcomes.rows(outcomes, served.interactions)
+    snoozed = with_status(outcomes.pairs, [Status.SNOOZED]) & (outcomes.pairs["due"] > now().date().toordinal())
+    left_out = with_status(outcomes.pairs, CLOSED | {Status.PURSUING} if pursued else CLOSED) | snoozed
+    left_out &= (users >= 0) & (items >= 0)
+    return np.stack([users[left_out], items[left_out]], axis=1)
 
 
 def latest_by_pair(database: Database, clients: Collection[str]) -> dict[tuple[str, str], Feedback]:

@@ -36,7 +36,7 @@ from ocular.explain.price import money
 from ocular.web.auth import Visitor
 from ocular.web.database import BRIEF, Database, DatabaseError
 from ocular.web.model_changes import DROPPED, MOVED, NEW, RANK, WHYS, Changes, find_changes
-from ocular.web.opportunities import DEPTH
+from ocular.web.opportunities import DEPTH, Pairs
 from ocular.web.registry import LoadPrevious, ServedModel
 from ocular.web.tables import ModelChanges, User
 
@@ -158,14 +158,15 @@ class News:
 
     # -------------------------------------------------------------------------------------------- for a visitor
 
-    def n_unseen(
-        self, served: ServedModel, visitor: Visitor, clients: NDArray[np.int64], closed: set[tuple[int, int]]
-    ) -> int:
+    def n_unseen(self, served: ServedModel, visitor: Visitor, clients: NDArray[np.int64], closed: Pairs) -> int:
         """Return how many recommendations are new for some clients, 0 once the visitor has looked at What's new."""
         changes = served.comparison.changes
         if changes is None or visitor.user.news == served.version:
             return 0
-        return int((_of_clients(changes, served, clients, closed)["kind"] == NEW).sum())
+        chosen = np.zeros(served.interactions.n_users, dtype=bool)
+        chosen[clients] = True
+        new, settled = changes.rows["user"][changes.rows["kind"] == NEW], closed[chosen[closed[:, 0]]]
+        return int(chosen[new].sum() - changes.is_new(*settled.T).sum())
 
     def mark_seen(self, served: ServedModel, visitor: Visitor) -> None:
         """Remember that the visitor has looked at What's new, if the database has time for it."""
@@ -177,15 +178,13 @@ class News:
                 _log.warning("that %s has seen What's new is not stored", visitor.user.name)
 
 
-def _of_clients(
-    changes: Changes, served: ServedModel, clients: NDArray[np.int64], closed: set[tuple[int, int]]
-) -> NDArray[np.void]:
+def _of_clients(changes: Changes, served: ServedModel, clients: NDArray[np.int64], closed: Pairs) -> NDArray[np.void]:
     """Return the changes for some clients, without what is closed already; what was dropped stays."""
     chosen = np.zeros(served.interactions.n_users, dtype=bool)
     chosen[clients] = True
     rows, n_items = changes.rows[chosen[changes.rows["user"]]], served.interactions.n_items
     codes = rows["user"].astype(np.int64) * n_items + rows["item"]
-    closed_codes = np.fromiter((user * n_items + item for user, item in closed), dtype=np.int64, count=len(closed))
+    closed_codes = closed[:, 0] * n_items + closed[:, 1]
     kept: NDArray[np.void] = rows[(rows["kind"] == DROPPED) | (rows["item"] >= n_items) | ~np.isin(codes, closed_codes)]
     return kept
 
@@ -194,7 +193,7 @@ def news_page(
     served: ServedModel,
     changes: Changes,
     clients: NDArray[np.int64],
-    closed: set[tuple[int, int]],
+    closed: Pairs,
     *,
     kind: str = "new",
     number: int = 1,

@@ -23,6 +23,7 @@ MAX_PER_CLIENT, MAX_PER_PRODUCT = 2, 3  # in a list of next steps, which is to b
 CONSIDERED = 40  # recommendations for each next step
 
 Rows = NDArray[np.int64]
+Pairs = NDArray[np.int64]  # (n, 2): rows of a client and a product
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Opportunities:
         """Whether any product has a typical price, so that recommendations have a value."""
         return bool(np.isfinite(self.expected_values.prices).any())
 
-    def potential(self, clients: Rows, closed: Collection[tuple[int, int]]) -> tuple[Rows, NDArray[np.float64]]:
+    def potential(self, clients: Rows, closed: Pairs) -> tuple[Rows, NDArray[np.float64]]:
         """
         Return the best DEPTH products of the clients and what each is expected to bring, (n_clients, DEPTH).
 
@@ -134,7 +135,7 @@ class Opportunities:
     def page(
         self,
         clients: Rows,
-        closed: Collection[tuple[int, int]],
+        closed: Pairs,
         *,
         search: str = "",
         products: Rows | None = None,
@@ -174,7 +175,7 @@ class Opportunities:
         listed = [self._listed(int(clients[place]), int(best[place]), is_open[place]) for place in places]
         return Page(listed, len(clients), number, n_pages)
 
-    def next_steps(self, clients: Rows, closed: Collection[tuple[int, int]], n: int) -> list[NextStep]:
+    def next_steps(self, clients: Rows, closed: Pairs, n: int) -> list[NextStep]:
         """
         Return the n most valuable recommendations to these clients, which are given in ascending order.
 
@@ -208,11 +209,11 @@ class Opportunities:
     def _step(self, user: int, item: int, place: int) -> NextStep:
         return NextStep(user, item, float(self._chances[user, place]), self.attributes.of(user))
 
-    def _open(self, clients: Rows, closed: Collection[tuple[int, int]]) -> NDArray[np.bool_]:
+    def _open(self, clients: Rows, closed: Pairs) -> NDArray[np.bool_]:
         """Return (n_clients, DEPTH) which of the best products are there and not closed."""
         is_open: NDArray[np.bool_] = self._products[clients] >= 0
-        if closed and len(clients):
-            users, items = np.array(list(closed), dtype=np.int64).T
+        if len(closed) and len(clients):
+            users, items = closed.T
             at = np.minimum(np.searchsorted(clients, users), len(clients) - 1)
             is_closed = (clients[at] == users)[:, None] & (self._products[clients[at]] == items[:, None])
             rows, places = np.nonzero(is_closed)

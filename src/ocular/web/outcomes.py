@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import func, select
 
+from ocular.data.interactions import Interactions
 from ocular.feedback import Status
 from ocular.web.database import Database
 from ocular.web.tables import Feedback
@@ -30,6 +31,7 @@ PAIR = np.dtype(
         ("id", np.int64),  # of the latest feedback, as what follows down to `product`
         ("at", np.int64),  # seconds since 1970
         ("status", np.int8),  # place in STATUSES
+        ("due", np.int32),  # as date.toordinal() counts days; 0 where there is none
         ("user", np.int64),
         ("amount", np.float64),
         ("confidence", np.float64),
@@ -43,7 +45,7 @@ PAIR = np.dtype(
 )
 COLUMNS = (
     Feedback.id, Feedback.at, Feedback.client, Feedback.product, Feedback.user_id, Feedback.status, Feedback.amount,
-    Feedback.confidence, Feedback.label, Feedback.reason,
+    Feedback.confidence, Feedback.label, Feedback.reason, Feedback.due,
 )  # fmt: skip
 
 
@@ -53,6 +55,14 @@ class Outcomes:
 
     pairs: NDArray[np.void]
     texts: list[str]  # labels, reasons, clients and products
+
+
+class ModelRows(NamedTuple):
+    """The row of each text in a model, were it a client or a product; −1 for none."""
+
+    interactions: Interactions
+    users: NDArray[np.int64]
+    items: NDArray[np.int64]
 
 
 class OutcomeLog:
@@ -66,13 +76,16 @@ class OutcomeLog:
         self._codes: dict[str, int] = {}
         self._last, self._recent = 0, set[int]()
         self._outcomes = Outcomes(self._pairs[:0].copy(), self._texts)
+        self._rows: ModelRows | None = None
 
     def read(self) -> Outcomes:
         """Return the outcomes with all feedback that is stored by now."""
         with self._lock:
-            query = select(*COLUMNS).where(Feedback.id > self._last - TAIL).order_by(Feedback.id)
+            is_new = Feedback.id > self._last - TAIL
             with self._database.reading() as transaction:
-                rows = transaction.execute(query).all()
+                if transaction.execute(select(func.count()).where(is_new)).scalar_one() == len(self._recent):
+                    return self._outcomes
+                rows = transaction.execute(select(*COLUMNS).where(is_new).order_by(Feedback.id)).all()
             new = [row for row in rows if row.id not in self._recent]
             if new:
                 for row in new:
@@ -82,8 +95,23 @@ class OutcomeLog:
                 self._outcomes = Outcomes(self._pairs[: self._n].copy(), self._texts)
             return self._outcomes
 
+    def rows(self, outcomes: Outcomes, interactions: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows of the client and the product of each pair in a model; −1 where it does not have them."""
+        known, n = self._rows, len(outcomes.texts)
+        if known is None or known.interactions is not interactions:
+            known = ModelRows(interactions, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        new = outcomes.texts[len(known.users) : n]  # texts are only ever added
+        if new:
+            users, items = (
+                np.concatenate([rows, np.array([places.get(text, -1) for text in new], dtype=np.int64)])
+                for rows, places in ((known.users, interactions.user_rows), (known.items, interactions.item_rows))
+            )
+            known = ModelRows(interactions, users, items)
+        self._rows = known
+        return known.users[outcomes.pairs["client"]], known.items[outcomes.pairs["product"]]
+
     def _add(self, row: Any) -> None:
-        number, at, client, product, user, status, amount, confidence, label, reason = row  # as COLUMNS
+        number, at, client, product, user, status, amount, confidence, label, reason, due = row  # as COLUMNS
         seconds, status = int(at.timestamp()), Status(status)
         key = self._code(client), self._code(product)
         place = self._place.setdefault(key, self._n)
@@ -91,7 +119,7 @@ class OutcomeLog:
             self._n += 1
             if self._n > len(self._pairs):
                 self._pairs = np.concatenate([self._pairs, np.empty_like(self._pairs)])
-            self._pairs[place] = (0, 0, 0, 0, np.nan, 0.0, 0, 0, *key, NEVER, seconds)
+            self._pairs[place] = (0, 0, 0, 0, 0, np.nan, 0.0, 0, 0, *key, NEVER, seconds)
         pair = self._pairs[place]
         if status in PURSUED and pair["pursued"] == NEVER:
             pair["pursued"] = seconds
@@ -99,6 +127,7 @@ class OutcomeLog:
             pair["id"], pair["at"], pair["user"], pair["confidence"] = number, seconds, user, confidence
             pair["status"], pair["amount"] = STATUSES.index(status), np.nan if amount is None else amount
             pair["label"], pair["reason"] = self._code(label), self._code(reason)
+            pair["due"] = 0 if due is None else due.toordinal()
 
     def _code(self, text: str) -> int:
         code = self._codes.setdefault(text, len(self._texts))

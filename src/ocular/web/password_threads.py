@@ -24,7 +24,7 @@ class PasswordThreads:
     async def run(self, check: Callable[[], Result]) -> Result:
         """Return the result of a check, or raise UnavailableError at once where too many wait already."""
         if not self._places.acquire(blocking=False):
-            raise UnavailableError("too many people are signing in; try again in a moment")
+            raise UnavailableError("Too many people are signing in; try again in a moment")
         future = self._threads.submit(check)
         future.add_done_callback(lambda _: self._places.release())
         return await asyncio.wrap_future(future)

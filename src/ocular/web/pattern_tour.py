@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import product_name
+from ocular.web.opportunities import Pairs
 from ocular.web.pattern_index import MAX_PROFILES, TYPICAL_LIFT, Profile
 from ocular.web.pattern_views import Opening, best_openings, product_address
 from ocular.web.registry import ServedModel
@@ -82,23 +82,19 @@ def topics(served: ServedModel) -> dict[str, tuple[str, str]]:
     }
 
 
-def tour_of_clients(
-    served: ServedModel, attribute: str, value: str, mine: Rows, closed: Collection[tuple[int, int]]
-) -> Tour:
+def tour_of_clients(served: ServedModel, attribute: str, value: str, mine: Rows, closed: Pairs) -> Tour:
     """Return the tour of the clients with an attribute value."""
     category = served.pattern_index.client_categories[attribute]
     users = np.flatnonzero(category.codes == category.values.index(value) + 1)
     return _tour(served, f"{value} clients", users, mine, closed, attribute)
 
 
-def tour_of_pattern(served: ServedModel, pattern: CoCluster, mine: Rows, closed: Collection[tuple[int, int]]) -> Tour:
+def tour_of_pattern(served: ServedModel, pattern: CoCluster, mine: Rows, closed: Pairs) -> Tour:
     """Return the tour of the clients of a pattern."""
     return _tour(served, f"clients of “{served.pattern_label(pattern.index)}”", pattern.users, mine, closed)
 
 
-def _tour(
-    served: ServedModel, clients: str, users: Rows, mine: Rows, closed: Collection[tuple[int, int]], without: str = ""
-) -> Tour:
+def _tour(served: ServedModel, clients: str, users: Rows, mine: Rows, closed: Pairs, without: str = "") -> Tour:
     data, index = served.interactions, served.pattern_index
     counts = np.bincount(data.by_user.take(users).indices, minlength=data.n_items)
     overall = data.by_item.degrees / data.n_users

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
+from ocular.web.opportunities import Pairs
 from ocular.web.pattern_index import TYPICAL_LIFT, Bubble, whitespace
 from ocular.web.registry import ServedModel
 from ocular.web.views import Readable
@@ -215,9 +216,7 @@ def _chances(served: ServedModel, users: Rows, items: Rows) -> NDArray[np.float6
     return chances
 
 
-def best_openings(
-    served: ServedModel, users: Rows, items: Rows, closed: Collection[tuple[int, int]], n: int = MAX_OPENINGS
-) -> list[Opening]:
+def best_openings(served: ServedModel, users: Rows, items: Rows, closed: Pairs, n: int = MAX_OPENINGS) -> list[Opening]:
     """Return the most likely next purchases of the clients among these products, without closed ones."""
     if not len(users) or not len(items):
         return []
@@ -226,11 +225,12 @@ def best_openings(
     order = np.argsort(-np.nan_to_num(scores.ravel(), nan=-1.0), kind="stable").tolist()
     data, values, openings = served.interactions, served.opportunities.expected_values, list[Opening]()
     times: Counter[int] = Counter()  # that a product is listed
+    is_closed = set(map(tuple, closed[np.isin(closed[:, 0], users)].tolist()))
     for at in order:
         user, item, score = int(users[at // best.shape[1]]), int(best.ravel()[at]), float(scores.ravel()[at])
         if item < 0 or len(openings) == n:
             break
-        if (user, item) in closed or times[item] == PER_PRODUCT:
+        if (user, item) in is_closed or times[item] == PER_PRODUCT:
             continue
         times[item] += 1
         chance = float(values.chances(np.array([score]))[0])

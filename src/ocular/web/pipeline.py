@@ -5,24 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import func, select
-from sqlalchemy.orm import aliased
+from numpy.typing import NDArray
+from sqlalchemy import select
 
 from ocular.feedback import OPEN, Status
 from ocular.web.auth import Visitor
-from ocular.web.database import Database
-from ocular.web.feedback import latest_ids
+from ocular.web.outcomes import STATUSES, with_status
 from ocular.web.registry import ServedModel
-from ocular.web.tables import Assignment, Feedback, Role, User, now
-from ocular.web.visibility import Query, only_overseen, only_own_clients
+from ocular.web.services import Services
+from ocular.web.tables import Feedback, Role, User, now
+from ocular.web.visibility import Owner, in_team
 
 STAGES = (Status.PURSUING, Status.SNOOZED, Status.WON, Status.LOST)
+NOBODY = -1  # in place of a person's number
 RECENT = timedelta(days=90)  # that won and lost calls stay in sight
+
+
+Ints = NDArray[np.int64]
 
 
 class Order(StrEnum):
@@ -35,52 +39,82 @@ class Order(StrEnum):
 class Call(NamedTuple):
     """A recommendation in the pipeline; client and product are labels, since only those on a page need a name."""
 
+    number: int  # of the latest feedback
     client: str
     product: str
     stage: Status
-    added: datetime
+    at: int  # when it got its status, in seconds since 1970
     due: date | None
     overdue: bool
     chance: float | None  # None for a product that the model does not have any more
     confidence: float
     value: float | None  # expected value, or what the deal was worth once won
     reason: str
-    note: str
     seller: str  # the name of who has the client, or else of who gave the status
     seller_name: str  # as people read it
 
+    @property
+    def added(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
 
-def read_pipeline(database: Database, served: ServedModel, visitor: Visitor) -> list[Call]:
-    """Return the calls of a seller's own clients, or of those that a manager or administrator oversees."""
-    owner, held = aliased(User), aliased(Assignment)
-    author = aliased(User)
-    columns = (Feedback.client, Feedback.product, Feedback.status, Feedback.at, Feedback.due, Feedback.confidence,
-               Feedback.amount, Feedback.reason, Feedback.note)  # fmt: skip
-    sellers = (func.coalesce(owner.name, author.name), func.coalesce(owner.full_name, author.full_name))
-    query: Query = select(*columns, *sellers).join(author, author.id == Feedback.user_id)
-    query = query.outerjoin(held, held.client == Feedback.client).outerjoin(owner, owner.id == held.user_id)
+
+def read_pipeline(services: Services, served: ServedModel, visitor: Visitor) -> list[Call]:
+    """Return the calls of a seller's own clients, or of those that a leader oversees, the newest first."""
+    outcomes = services.outcomes.read()
+    recent = with_status(outcomes.pairs, [Status.WON, Status.LOST]) & (
+        outcomes.pairs["at"] >= int((now() - RECENT).timestamp())
+    )
+    places = np.flatnonzero(with_status(outcomes.pairs, OPEN) | recent)
+    places = places[np.argsort(-outcomes.pairs["id"][places])]
+    pairs, texts = outcomes.pairs[places], outcomes.texts
+    items = services.outcomes.rows(outcomes, served.interactions)[1][places]
+    owner_of, people = services.assignments.read(served).owner_of, _people(services)
+    owners = np.array([owner_of.get(texts[client], NOBODY) for client in pairs["client"].tolist()], dtype=np.int64)
+    owners[~np.isin(owners, list(people))] = NOBODY  # who left since assignments were read
+    seen = _is_seen(visitor, people, owners, pairs["user"])
+    pairs, items, owners = pairs[seen], items[seen], owners[seen]
+    worth, today = served.opportunities.expected_values, now().date()
+    chances = np.where(items >= 0, worth.chances(pairs["confidence"]), np.nan).tolist()
+    values = np.where(items >= 0, worth.values(items, pairs["confidence"]), np.nan)
+    values = np.where(pairs["status"] == STATUSES.index(Status.WON), pairs["amount"], values).tolist()
+    calls = []
+    columns = (pairs[name].tolist() for name in ("id", "client", "product", "status", "at", "due", "confidence"))
+    sellers = np.where(owners == NOBODY, pairs["user"], owners).tolist()
+    for (number, client, product, code, at, day, confidence), chance, value, reason, seller in zip(
+        zip(*columns, strict=True), chances, values, pairs["reason"].tolist(), sellers, strict=True
+    ):
+        status, due = STATUSES[code], date.fromordinal(day) if day else None
+        overdue = status is Status.PURSUING and due is not None and due < today
+        calls.append(
+            Call(
+                number, texts[client], texts[product], status, at, due, overdue,
+                _known(chance), confidence, _known(value), texts[reason], people[seller].name, people[seller].full_name,
+            )
+        )  # fmt: skip
+    return calls
+
+
+def _people(services: Services) -> dict[int, User]:
+    with services.database.reading() as transaction:
+        return {user.id: user for user in transaction.scalars(select(User))}
+
+
+def _is_seen(visitor: Visitor, people: dict[int, User], owners: Ints, authors: Ints) -> NDArray[np.bool_]:
+    """Return which calls the visitor may read, by who has the client and who gave the status: see `only_overseen`."""
     if visitor.role is Role.SELLER:
-        query = query.where(Feedback.id.in_(only_own_clients(latest_ids(), visitor)))
-    else:
-        query = only_overseen(query.where(Feedback.id.in_(latest_ids())), visitor)
-    is_open = Feedback.status.in_(OPEN)
-    is_recent = Feedback.status.in_([Status.WON, Status.LOST]) & (Feedback.at >= now() - RECENT)
-    with database.reading() as transaction:
-        rows = transaction.execute(query.where(is_open | is_recent).order_by(Feedback.id.desc())).all()
-    items, worth, today = served.interactions.item_rows, served.opportunities.expected_values, now().date()
-    places = np.array([items.get(row.product, -1) for row in rows], dtype=np.int64)
-    confidences = np.array([row.confidence for row in rows], dtype=np.float64)
-    chances = np.where(places >= 0, worth.chances(confidences), np.nan)
-    values = np.where(places >= 0, worth.values(places, confidences), np.nan)
-    return [
-        Call(
-            client, product, Status(status), at, due, status == Status.PURSUING and due is not None and due < today,
-            _known(chance), confidence, amount if status == Status.WON else _known(value), *rest,
-        )
-        for (client, product, status, at, due, confidence, amount, *rest), chance, value in zip(
-            rows, chances.tolist(), values.tolist(), strict=True
-        )
-    ]  # fmt: skip
+        return np.asarray(owners == visitor.user.id)
+    if visitor.role is Role.ADMIN:
+        return np.ones(len(owners), dtype=bool)
+    team = [user.id for user in people.values() if in_team(visitor, Owner(user.id, user.team))]
+    seen: NDArray[np.bool_] = np.isin(owners, team) | ((owners == NOBODY) & np.isin(authors, team))
+    return seen
+
+
+def read_notes(services: Services, calls: Iterable[Call]) -> dict[int, str]:
+    """Return the note of each of a few calls, by its number."""
+    with services.database.reading() as transaction:
+        query = select(Feedback.id, Feedback.note).where(Feedback.id.in_([call.number for call in calls]))
+        return dict(transaction.execute(query).all())
 
 
 def _known(number: float) -> float | None:
@@ -108,7 +142,7 @@ def ordered(calls: Iterable[Call], order: Order, served: ServedModel) -> list[Ca
     keys = {
         Order.DUE: lambda call: (call.due is None, call.due or date.max),
         Order.VALUE: lambda call: -(call.value or 0.0),
-        Order.ADDED: lambda call: -call.added.timestamp(),
+        Order.ADDED: lambda call: -call.at,
         Order.CLIENT: lambda call: served.client_name(call.client).casefold(),
     }
     return sorted(calls, key=keys[order])

@@ -1,5 +1,5 @@
 """
-The model that is served: the newest one in the folder.
+The model that is served: the one promoted last in the folder, or the newest where none was ever promoted.
 
 A new one is picked up while the old one goes on serving. A broken one is refused and logged, and read again only when
 its files have changed.
@@ -8,22 +8,19 @@ its files have changed.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from ocular.advisor import Advisor, Recommendation
-from ocular.artifact import MANIFEST, read_manifest
 from ocular.data.interactions import Interactions
 from ocular.due import Reorders, has_dates
 from ocular.errors import ArtifactError
@@ -31,6 +28,8 @@ from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.model import OCuLaR
+from ocular.refresh.promotion import PROMOTIONS_FILE
+from ocular.refresh.serving import BROKEN, created, one_line, serving_order
 from ocular.web.catalog import Catalog
 from ocular.web.errors import NotFoundError, UnavailableError
 from ocular.web.model_changes import Changes
@@ -45,11 +44,6 @@ KIND_LABELS = {
     TASTE: "Taste",
     APPEAL: "Clients like this one",
 }
-
-# whatever a folder holds, it may keep neither the server from starting nor the next model from being served; a table
-# that makes polars panic raises an error that is no Exception
-BROKEN = (Exception, pl.exceptions.PanicException)
-EARLIEST, MAX_AHEAD = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)  # a model's time outside is a wrong clock's
 
 _log = logging.getLogger("ocular.web")
 
@@ -105,7 +99,7 @@ class ServedModel:
 
     @property
     def created(self) -> datetime:
-        return _created(self.manifest)
+        return created(self.manifest)
 
     def is_new(self, users: ArrayLike, items: ArrayLike) -> NDArray[np.bool_]:
         """Return which pairs of rows the model before this one did not recommend; none while that is not known."""
@@ -165,7 +159,7 @@ LoadPrevious = Callable[[], tuple[str, OCuLaR] | None]  # version and model
 
 
 class Registry:
-    """Loads the newest model of a folder and watches for newer ones."""
+    """Loads the model of a folder that is to be served and watches for another one."""
 
     def __init__(self, folder: Path, watch: float = 5.0) -> None:
         self._folder, self._watch = folder, watch
@@ -177,7 +171,7 @@ class Registry:
         self._thread = threading.Thread(target=self._watch_folder, name="models", daemon=True)
 
     def start(self) -> None:
-        """Load the newest model, and watch for newer ones from then on."""
+        """Load the model to serve, and watch for another one from then on."""
         self.refresh()
         if self._served is None:
             raise ArtifactError(
@@ -198,9 +192,9 @@ class Registry:
         return self._served
 
     def refresh(self) -> None:
-        """Serve the newest model that can be read, unless it is served already."""
+        """Serve the first model in order that can be read, unless it is served already."""
         with self._lock:
-            models = self._newest_first()
+            models = self._serving_order()
             for place, (path, manifest) in enumerate(models):
                 version = _version(path, manifest)
                 if self._served is not None and self._served.version == version:
@@ -212,7 +206,7 @@ class Registry:
                 try:
                     self._served = _serve(path, version, manifest, self.given_names)
                 except BROKEN as error:
-                    self._refuse(path, _told(error), state)
+                    self._refuse(path, one_line(error), state)
                     continue
                 _log.info("serving the model %s", version)
                 self.on_served(self._served, _previous(before, models[place + 1 :]))
@@ -225,19 +219,15 @@ class Registry:
             _log.error("refused the model in %s: %s", path.name, reason)
         self._refused[path] = state
 
-    def _newest_first(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Return the models with a valid manifest."""
-        models = []
-        visible = (path for path in sorted(self._folder.glob("*/")) if not path.name.startswith("."))
-        for path in (self._folder, *visible):
-            try:
-                manifest = read_manifest(path)
-                models.append((_checked_time(manifest), path, manifest))
-            except BROKEN as error:
-                if os.path.lexists(path / MANIFEST):  # any other folder is no model
-                    self._refuse(path, f"its manifest cannot be read ({_told(error)})")
-        models.sort(key=lambda model: (model[0], model[1].name), reverse=True)
-        return [(path, manifest) for _, path, manifest in models]
+    def _serving_order(self) -> list[tuple[Path, dict[str, Any]]]:
+        """Return the models with a valid manifest, the one to serve first; none while promoted.json is damaged."""
+        try:
+            return serving_order(self._folder, self._refuse)
+        except ArtifactError as error:
+            if self._refused.get(self._folder / PROMOTIONS_FILE) != str(error):
+                _log.error("no model is exchanged: %s", error)
+            self._refused[self._folder / PROMOTIONS_FILE] = str(error)
+            return []
 
     def _watch_folder(self) -> None:
         while not self._stop.wait(self._watch):
@@ -264,25 +254,6 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
         return None
 
     return load
-
-
-def _created(manifest: dict[str, Any]) -> datetime:
-    created = datetime.fromisoformat(manifest["created"])
-    return created.replace(tzinfo=UTC) if created.tzinfo is None else created.astimezone(UTC)
-
-
-def _checked_time(manifest: dict[str, Any]) -> datetime:
-    """Return when a model was made, or raise: one of the year 2099 would be served for ever."""
-    created = _created(manifest)
-    if not EARLIEST <= created <= datetime.now(UTC) + MAX_AHEAD:
-        raise ArtifactError(f"expected a time of making between 1970 and now, got {manifest['created']}; fit it again")
-    return created
-
-
-def _told(error: BaseException) -> str:
-    """Return an error in one line; those of the library say all that there is to say."""
-    line = " ".join(str(error).split())
-    return line if isinstance(error, ArtifactError | OSError) else f"{type(error).__name__}: {line}"
 
 
 def _file_state(path: Path) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from importlib.resources import files
 from typing import Any
 
@@ -50,6 +51,19 @@ def percents(shares: Iterable[float]) -> list[str]:
     return [text if share < 0.1 else f"{100 * share:.1f}%" for share, text in zip(shares, plain, strict=True)]
 
 
+def written_day(text: str) -> str:
+    """
+    Return a day of a record the way all pages write it; a text that is no day stays.
+
+    >>> written_day("2024-07-01"), written_day("2024-Q3")
+    ('1 Jul 2024', '2024-Q3')
+    """
+    try:
+        return date.fromisoformat(text).strftime("%-d %b %Y")
+    except ValueError:
+        return text
+
+
 def sentence(line: str) -> str:
     """
     Return the line of an error as a sentence.
@@ -60,8 +74,9 @@ def sentence(line: str) -> str:
     return line[:1].upper() + line[1:] + ("" if line.endswith((".", "!", "?", "…")) else ".")
 
 
-_pages.filters["sentence"] = sentence
 _pages.filters["percent"] = percent
+_pages.filters["sentence"] = sentence
+_pages.filters["written_day"] = written_day
 _pages.filters["percents"] = percents
 _pages.filters["money"] = lambda amount, currency="": "–" if amount is None else money(amount, currency)
 _pages.filters["whole_money"] = lambda amount, currency="": money(round(amount), currency).removesuffix(".00")

@@ -34,7 +34,7 @@ class StepView:
 
 def next_steps(services: Services, served: ServedModel, visitor: Visitor, clients: Rows, n: int) -> list[StepView]:
     """Return the n best next steps for these clients."""
-    closed = feedback.closed_pairs(services.database, served.interactions, visitor, pursued=True)
+    closed = feedback.closed_pairs(services, served, pursued=True)
     labels, products = served.interactions.user_labels, served.interactions.item_labels
     with services.computing:
         steps = served.opportunities.next_steps(clients, closed, n)

@@ -13,7 +13,7 @@ from ocular.advisor import Recommendation
 from ocular.data.interactions import Interactions
 from ocular.explain import wording
 from ocular.explain.coclusters import CoCluster
-from ocular.explain.names import client_name, joined, percent, product_name
+from ocular.explain.names import client_name, isolated, joined, percent, product_name, quoted
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, Explanation, Reason
 from ocular.web.registry import KIND_LABELS, ServedModel
 
@@ -209,7 +209,7 @@ def _view_reason(
         pattern=pattern,
         label=label,
         sentence=_sentence(explanation, reason, readable),
-        pitch=_pitch(explanation, reason),
+        pitch=pitch_reason(interactions, _client_name(explanation), reason),
         contribution=reason.contribution,
         share=reason.contribution / affinity,
         owned_products=[product_name(interactions.item_name(i)) for i in reason.owned_items[:max_names]],
@@ -229,18 +229,19 @@ def _sentence(explanation: Explanation, reason: Reason, readable: Readable) -> s
     """Return a reason in a sentence or two; of a pattern without the names of its clients."""
     if reason.kind != PATTERN:
         return wording.sentence(explanation, reason, lambda user: bool(readable[user]))
-    return _pitch(explanation, reason)
+    return pitch_reason(explanation.interactions, _client_name(explanation), reason)
 
 
-def _pitch(explanation: Explanation, reason: Reason) -> str:
+def pitch_reason(interactions: Interactions, client: str, reason: Reason) -> str:
     """Return a reason as a seller would say it in a line: how many similar clients bought this."""
     if reason.kind == PEERS:
         return f"{wording.similar_owners(reason)} {'owns' if len(reason.buyers) == 1 else 'own'} this.".capitalize()
     if reason.kind == APPEAL:
         return wording.appeal_sentence("this", reason.adjective, reason.rate, reason.base_rate)
     if reason.kind not in (PATTERN, LINKS):
-        return wording.sentence(explanation, reason, lambda _: False)
-    named = [product_name(explanation.interactions.item_name(i)) for i in reason.named_items[:NAMED_IN_PITCH]]
+        numbers = len(reason.owned_items), reason.n_purchases
+        return wording.taste_sentence(isolated(quoted(client)), isolated(quoted(reason.adjective)), *numbers)
+    named = [product_name(interactions.item_name(i)) for i in reason.named_items[:NAMED_IN_PITCH]]
     if reason.kind == LINKS:
         (both, owners), base_rate = reason.counts[0], percent(reason.base_rate)
         return f"{both:,} of {owners:,} clients with {named[0]} bought this ({base_rate} of all clients)."

@@ -200,7 +200,7 @@ def clients(
 ) -> ClientPage:
     """Return the clients that the token may see, with the best open recommendation of each."""
     visible = services.visibility.clients_of(served, visitor)
-    closed = feedback.closed_pairs(services.database, served.interactions, visitor)
+    closed = feedback.closed_pairs(services, served)
     with services.computing:
         listed = served.opportunities.page(visible, closed, search=search, order=order, number=page, length=size)
     entries = [
@@ -251,12 +251,11 @@ def campaign(
 ) -> CampaignPage:
     """Return the clients that the token may see and that do not own a product, ranked, each with a reason."""
     planned = plan_campaign(services, served, visitor, served.find_product(product), CampaignFilter(min_chance))
-    readable = services.visibility.readable_names(served, visitor)
     services.view_log.write(visitor.user.name, "product read", product, visitor.address)
     pages = max(1, -(-len(planned.users) // size))
     page = min(page, pages)
     with services.computing:
-        rows = view_rows(services, served, readable, planned, slice((page - 1) * size, page * size))
+        rows = view_rows(services, served, planned, slice((page - 1) * size, page * size))
     return CampaignPage(
         total=len(planned.users), page=page, pages=pages, product=product, product_name=served.product_name(product),
         currency=served.interactions.currency, clients=[CampaignEntry(**asdict(row)) for row in rows],

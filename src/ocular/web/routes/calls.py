@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from ocular.feedback import OPEN, Status
 from ocular.web.auth import Visitor
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
-from ocular.web.pipeline import RECENT, STAGES, Call, Order, ordered, read_pipeline, total
+from ocular.web.pipeline import RECENT, STAGES, Call, Order, ordered, read_notes, read_pipeline, total
 from ocular.web.registry import ServedModel
 from ocular.web.services import Services
 from ocular.web.tables import LABEL
@@ -42,13 +42,15 @@ def list_calls(
     if order is None or (order is Order.DUE and stage not in OPEN):
         order = Order.DUE if stage in OPEN else Order.ADDED
     sellers, seller, calls = _calls(services, served, visitor, seller)
+    shown = [call for call in calls if call.stage is stage]
+    listed = ordered(shown, order, served)[:MAX_CALLS]
+    notes = read_notes(services, listed)
     with services.computing:
-        shown = [call for call in calls if call.stage is stage]
         query = {"stage": str(stage), "seller": seller, "order": str(order)}
         values = {
             "visitor": visitor, "currency": served.interactions.currency, "stage": stage, "order": order,
             "stages": [(each, total(call for call in calls if call.stage is each)) for each in STAGES],
-            "calls": ordered(shown, order, served)[:MAX_CALLS], "n_calls": len(shown), "max_calls": MAX_CALLS,
+            "calls": listed, "notes": notes, "n_calls": len(shown), "max_calls": MAX_CALLS,
             "client_name": served.client_name, "product_name": served.product_name,
             "sellers": sellers, "seller": seller, "recent_days": RECENT.days, "query": urlencode(query),
             "orders": {str(other): urlencode(query | {"order": str(other)}) for other in Order},
@@ -63,24 +65,30 @@ def export_calls(
     """Return the calls of all stages as a file."""
     _, _, calls = _calls(services, served, visitor, seller)
     services.view_log.write(visitor.user.name, "calls exported", "", visitor.address)
-    return services.exports.download(visitor, "calls.csv", COLUMNS, _rows(ordered(calls, order, served), served))
+    rows = _rows(services, ordered(calls, order, served), served)
+    return services.exports.download(visitor, "calls.csv", COLUMNS, rows)
 
 
 def _calls(
     services: Services, served: ServedModel, visitor: Visitor, seller: str
 ) -> tuple[dict[str, str], str, list[Call]]:
     """Return the sellers to choose from, the chosen one if there is such a seller, and the calls."""
-    calls = read_pipeline(services.database, served, visitor)
+    calls = read_pipeline(services, served, visitor)
     sellers = {call.seller: call.seller_name for call in sorted(calls, key=lambda call: call.seller_name.casefold())}
     if seller not in sellers:
         return sellers, "", calls
     return sellers, seller, [call for call in calls if call.seller == seller]
 
 
-def _rows(calls: list[Call], served: ServedModel) -> Iterator[dict[str, object]]:
-    for call in sorted(calls, key=lambda call: STAGES.index(call.stage)):
+def _rows(services: Services, calls: list[Call], served: ServedModel) -> Iterator[dict[str, object]]:
+    calls = sorted(calls, key=lambda call: STAGES.index(call.stage))
+    notes: dict[int, str] = {}
+    for place, call in enumerate(calls):
+        if place % MAX_CALLS == 0:
+            notes = read_notes(services, calls[place : place + MAX_CALLS])
         row: dict[str, object] = {name: getattr(call, name, None) for name in COLUMNS}
         yield row | {
+            "note": notes[call.number],
             "client_name": served.client_name(call.client), "product_name": served.product_name(call.product),
             "overdue": "yes" if call.overdue else "no", "added": call.added.isoformat(),
             "chance": None if call.chance is None else round(call.chance, 4),

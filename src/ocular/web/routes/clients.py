@@ -35,7 +35,7 @@ def list_clients(
 ) -> Response:
     visible = choose_clients(services, served, visitor, seller)
     clients, sellers, seller = visible.clients, visible.sellers, visible.seller
-    closed = feedback.closed_pairs(services.database, served.interactions, visitor)
+    closed = feedback.closed_pairs(services, served)
     min_percent, attributes = _percentage(min_chance), served.opportunities.attributes.filters()
     keys = {key for choices in attributes.values() for key in choices}
     chosen = [key for key in having or [] if key in keys]
@@ -55,7 +55,8 @@ def list_clients(
             "visitor": visitor, "currency": served.interactions.currency, "clients": listed.clients,
             "total": listed.total, "page": listed.number, "pages": listed.n_pages, "attributes": attributes,
             "chosen": chosen, "unknown": product if unknown else None, "sellers": sellers, "unassigned": UNASSIGNED,
-            "seller_of": seller_of, "order": order, "is_new": served.is_new_pair,
+            "seller_of": seller_of, "order": order, "priced": served.opportunities.has_prices,
+            "is_new": served.is_new_pair,
             "orders": {str(other): _query(filters, chosen, other) for other in Order},
             "query": _query(filters, chosen, order), "filtered": bool(chosen or any(filters.values())),
             "narrowed": bool(chosen or product or min_percent or seller),

@@ -40,7 +40,7 @@ def show_news(
         "link": lambda **fields: f"/news?{urlencode({'kind': kind, 'seller': seller} | fields)}", "news": None,
     }  # fmt: skip
     if changes is not None:
-        closed = closed_pairs(services.database, served.interactions, visitor)
+        closed = closed_pairs(services, served)
         with services.computing:
             values["news"] = news_page(served, changes, clients, closed, kind=kind, number=page)
         values["reasons"] = [(name, count, f"{count:,}") for name, count in values["news"].reasons]

@@ -97,7 +97,7 @@ def show_pattern(
     pattern = _find(served, number)
     readable = services.visibility.readable_names(served, visitor)
     mine = services.visibility.clients_of(served, visitor)
-    closed = closed_pairs(services.database, served.interactions, visitor)
+    closed = closed_pairs(services, served)
     with services.computing:
         own = pattern.users[np.isin(pattern.users, mine)]
         values = {
@@ -139,7 +139,7 @@ def show_tour(
     """Show how some clients buy: those with an attribute value such as "industry=Insurance", or those of a pattern."""
     index, choices = served.pattern_index, topics(served)
     mine = services.visibility.clients_of(served, visitor)
-    closed = closed_pairs(services.database, served.interactions, visitor)
+    closed = closed_pairs(services, served)
     with services.computing:
         tour = None
         if number is not None:

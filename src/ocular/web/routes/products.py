@@ -61,7 +61,7 @@ def list_products(
     """Show all products with their owners and what they could bring among the visitor's clients."""
     interactions, catalog = served.interactions, served.catalog
     clients = services.visibility.clients_of(served, visitor)
-    closed = feedback.closed_pairs(services.database, interactions, visitor)
+    closed = feedback.closed_pairs(services, served)
     with services.computing:
         offered, worth = served.opportunities.potential(clients, closed)
         potential = np.bincount(offered.ravel(), weights=worth.ravel(), minlength=interactions.n_items)
@@ -130,7 +130,6 @@ def show_product(
     """Show a product, and the clients to offer it to, best first; `added` counts what was added to My calls."""
     item = served.find_product(name)
     campaign = plan_campaign(services, served, visitor, item, wanted)
-    readable = services.visibility.readable_names(served, visitor)
     services.view_log.write(visitor.user.name, "product viewed", name, visitor.address)
     length = SHORT_PAGE if len(served.interactions.by_item[item]) > BESTSELLER else PAGE_LENGTH
     n_pages = max(1, -(-len(campaign.users) // length))
@@ -141,7 +140,7 @@ def show_product(
         part = slice((page - 1) * length, page * length)
         values = _facts(served, campaign, item) | {
             "visitor": visitor, "currency": served.interactions.currency, "product": name,
-            "rows": view_rows(services, served, readable, campaign, part), "total": len(campaign.users),
+            "rows": view_rows(services, served, campaign, part), "total": len(campaign.users),
             "page": page, "pages": n_pages, "query": urlencode(filters), "selected": select == "all",
             "least": least, "chances": CHANCES, "sellers": campaign.chosen.sellers,
             "seller": campaign.chosen.seller, "unassigned": UNASSIGNED, "attribute": wanted.attribute,
@@ -181,11 +180,8 @@ def export_campaign(
 ) -> Response:
     item = served.find_product(name)
     campaign = plan_campaign(services, served, visitor, item, wanted)
-    readable = services.visibility.readable_names(served, visitor)
     services.view_log.write(visitor.user.name, "campaign exported", name, visitor.address)
-    return services.exports.download(
-        visitor, "campaign.csv", COLUMNS, export_rows(services, served, readable, campaign)
-    )
+    return services.exports.download(visitor, "campaign.csv", COLUMNS, export_rows(services, served, campaign))
 
 
 @router.post("/product/calls", dependencies=[GenuineForm])

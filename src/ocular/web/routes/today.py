@@ -10,7 +10,7 @@ from ocular.feedback import Status
 from ocular.web.dependencies import AnyVisitor, CurrentModel, CurrentServices
 from ocular.web.due import view_due_of
 from ocular.web.feedback import closed_pairs
-from ocular.web.pipeline import Order, ordered, read_pipeline, total
+from ocular.web.pipeline import Order, ordered, read_notes, read_pipeline, total
 from ocular.web.tables import now
 from ocular.web.templating import render
 from ocular.web.today import next_steps
@@ -28,15 +28,17 @@ def today(request: Request, services: CurrentServices, served: CurrentModel, vis
     steps = next_steps(services, served, visitor, clients, MAX_STEPS)
     shown = [(step.recommendation.client, step.recommendation.product) for step in steps]
     services.shown.note(visitor, shown, served)
-    calls = read_pipeline(services.database, served, visitor)
-    closed = closed_pairs(services.database, served.interactions, visitor)
+    calls = read_pipeline(services, served, visitor)
+    closed = closed_pairs(services, served)
     by_stage = {str(stage): total(call for call in calls if call.stage is stage) for stage in Status}
     pursued = [call for call in calls if call.stage is Status.PURSUING and call.due is not None and call.due <= day]
+    follow_ups = ordered(pursued, Order.DUE, served)[:MAX_FOLLOW_UPS]
+    notes = read_notes(services, follow_ups)
     with services.computing:
         values = {
             "visitor": visitor, "currency": served.interactions.currency, "day": day, "steps": steps,
             "n_clients": len(clients), "stages": by_stage,
-            "follow_ups": ordered(pursued, Order.DUE, served)[:MAX_FOLLOW_UPS],
+            "follow_ups": follow_ups, "notes": notes,
             "n_follow_ups": len(pursued), "due": view_due_of(served, clients, MAX_DUE),
             "snooze": {name: day + timedelta(days) for name, days in SNOOZE.items()},
             "follow_up": {name: day + timedelta(days) for name, days in FOLLOW_UP.items()},

@@ -36,7 +36,7 @@ def show_whitespace(
     if families is None or grid is None:
         raise NotFoundError("Product family not found")
     chosen = choose_clients(services, served, visitor, seller)
-    closed = feedback.closed_pairs(services.database, served.interactions, visitor)
+    closed = feedback.closed_pairs(services, served)
     names = served.opportunities.client_names
     with services.computing:
         _, worth = served.opportunities.potential(chosen.clients, closed)
