@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -240,3 +241,12 @@ def test_a_client_moved_while_lists_are_read_is_not_missed(site: Site, monkeypat
     assert row in clients_of(served, ana)  # it began before
     assert row not in clients_of(served, ana)
     assert row in clients_of(served, ben)
+
+
+def test_filters_name_no_values_that_only_clients_of_others_have(site: Site) -> None:
+    data, page = site.interactions, site.browser("ana").get("/accounts").text
+    mine = [data.user_rows[client] for client in site.clients("ana")]
+    for values in data.user_attributes.values():
+        theirs = {str(value) for value in values} - {str(values[row]) for row in mine}
+        for value in theirs:
+            assert f':{html.escape(value)}"' not in page

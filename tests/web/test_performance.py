@@ -11,7 +11,7 @@ from datetime import date, timedelta
 import numpy as np
 import pytest
 from sites import NOBODYS, Browser, Site, both_databases, label, rows_of, say, text_of
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from ocular.web import outcomes
 from ocular.web.performance import Performance, Period, Totals
@@ -336,3 +336,21 @@ def test_a_client_and_a_product_that_the_model_no_longer_has_still_count(site: S
     (hidden,) = results(site, "ana").rows(results(site, "ana").select("won"))
     assert hidden.client is None
     assert "<script>alert" not in site.browser("root").get("/performance").text
+
+
+@both_databases
+def test_a_restored_database_is_read_anew(site: Site) -> None:
+    client, other = site.clients("ana")[:2]
+    log = outcomes.OutcomeLog(site.database)
+    judge(site, "ana", client, "won", id=7)
+    assert log.read().pairs["id"].tolist() == [7]
+    with site.database.writing() as transaction:
+        transaction.execute(delete(Feedback))
+    assert not len(log.read().pairs)
+    judge(site, "ana", client, "won", id=7)
+    log.read()
+    with site.database.writing() as transaction:
+        transaction.execute(delete(Feedback))
+    judge(site, "ana", other, "lost", id=7)
+    found = log.read()
+    assert [found.texts[place] for place in found.pairs["client"]] == [other]

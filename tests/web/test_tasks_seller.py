@@ -131,7 +131,8 @@ def test_too_expensive_and_snooze(site: Site, java_script_enabled: bool) -> None
         rows = transaction.scalars(select(Feedback).order_by(Feedback.id)).all()
         assert [(row.status, row.reason) for row in rows] == [("not a fit", "Too expensive"), ("snoozed", "")]
         assert rows[1].due == now().date() + timedelta(7)
-        transaction.execute(update(Feedback).where(Feedback.status == "snoozed").values(due=now().date()))
+        earlier = {"due": now().date(), "at": now() - timedelta(7)}  # as if it had been snoozed a week ago
+        transaction.execute(update(Feedback).where(Feedback.status == "snoozed").values(earlier))
     page.reload()
     assert snoozed in steps(page)
     assert refused not in steps(page)

@@ -1,8 +1,9 @@
 """
 What became of recommendations: the latest status of every pair of client and product, as columns in memory.
 
-Feedback is only ever added, so that each request reads on from where the last one stopped. Pairs are those of all
-models together: a refit changes nothing.
+Feedback is only ever added, so that each request reads on from where the last one stopped. Where rows are gone or
+others have their numbers, as after a backup was restored, all of it is read again. Pairs are those of all models
+together: a refit changes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,29 +72,34 @@ class OutcomeLog:
 
     def __init__(self, database: Database) -> None:
         self._database, self._lock = database, threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
         self._pairs, self._n = np.empty(1024, dtype=PAIR), 0
         self._place: dict[tuple[int, int], int] = {}  # of each pair of client and product
         self._texts: list[str] = []
         self._codes: dict[str, int] = {}
-        self._last, self._recent = 0, set[int]()
+        self._last, self._recent = 0, dict[int, datetime]()  # when the latest feedback was given, by its number
         self._outcomes = Outcomes(self._pairs[:0].copy(), self._texts)
         self._rows: ModelRows | None = None
 
     def read(self) -> Outcomes:
         """Return the outcomes with all feedback that is stored by now."""
-        with self._lock:
+        with self._lock, self._database.reading() as transaction:
             is_new = Feedback.id > self._last - TAIL
-            with self._database.reading() as transaction:
-                if transaction.execute(select(func.count()).where(is_new)).scalar_one() == len(self._recent):
-                    return self._outcomes
-                rows = transaction.execute(select(*COLUMNS).where(is_new).order_by(Feedback.id)).all()
-            new = [row for row in rows if row.id not in self._recent]
-            if new:
-                for row in new:
+            stamp = transaction.execute(select(func.count(), func.max(Feedback.at)).where(is_new)).one()
+            if tuple(stamp) == (len(self._recent), max(self._recent.values(), default=None)):
+                return self._outcomes
+            rows = transaction.execute(select(*COLUMNS).where(is_new).order_by(Feedback.id)).all()
+            if not self._recent.items() <= {row.id: row.at for row in rows}.items():
+                self._forget()
+                rows = transaction.execute(select(*COLUMNS).order_by(Feedback.id)).all()
+            for row in rows:
+                if row.id not in self._recent:
                     self._add(row)
-                self._last = max(self._last, new[-1].id)
-                self._recent = {row.id for row in rows if row.id > self._last - TAIL}
-                self._outcomes = Outcomes(self._pairs[: self._n].copy(), self._texts)
+            self._last = max((row.id for row in rows), default=self._last)
+            self._recent = {row.id: row.at for row in rows if row.id > self._last - TAIL}
+            self._outcomes = Outcomes(self._pairs[: self._n].copy(), self._texts)
             return self._outcomes
 
     def rows(self, outcomes: Outcomes, interactions: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -36,7 +36,7 @@ def list_clients(
     visible = choose_clients(services, served, visitor, seller)
     clients, sellers, seller = visible.clients, visible.sellers, visible.seller
     closed = feedback.closed_pairs(services, served)
-    min_percent, attributes = _percentage(min_chance), served.opportunities.attributes.filters()
+    min_percent, attributes = _percentage(min_chance), served.opportunities.attributes.filters_of(clients)
     keys = {key for choices in attributes.values() for key in choices}
     chosen = [key for key in having or [] if key in keys]
     with services.computing:
@@ -54,6 +54,7 @@ def list_clients(
         values = filters | {
             "visitor": visitor, "currency": served.interactions.currency, "clients": listed.clients,
             "total": listed.total, "page": listed.number, "pages": listed.n_pages, "attributes": attributes,
+            "columns": list(served.opportunities.attributes.values),
             "chosen": chosen, "unknown": product if unknown else None, "sellers": sellers, "unassigned": UNASSIGNED,
             "seller_of": seller_of, "order": order, "priced": served.opportunities.has_prices,
             "is_new": served.is_new_pair,
