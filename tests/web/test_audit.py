@@ -51,7 +51,7 @@ def test_the_log_is_exported_as_filtered(site: Site) -> None:
     assert answer.headers["content-disposition"] == 'attachment; filename="audit.csv"'
     assert answer.content.startswith("\ufeff".encode())
     (row,) = csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline=""))
-    assert (row["name"], row["action"], row["address"]) == ("(unknown)", "sign-in refused", "unknown")
+    assert (row["name"], row["action"], row["address"]) == ("'=cmd", "sign-in refused", "unknown")
 
 
 @pytest.mark.parametrize(

@@ -75,13 +75,13 @@ def test_an_administrator_ends_sessions(site: Site, path: str, fields: dict[str,
     assert (site.stranger().sign_in("ana").status_code == 303) == comes_back
 
 
-def test_somebody_locked_has_no_token_either_until_unlocked(site: Site) -> None:
+def test_somebody_deactivated_has_no_token_and_gets_none_back(site: Site) -> None:
     program = site.program("ana")
     assert program.get("/api/v1/patterns").status_code == 200
     as_administrator(site, "/admin/users/active", name="ana", active="false")
     assert program.get("/api/v1/patterns").status_code == 401
     as_administrator(site, "/admin/users/active", name="ana", active="true")
-    assert program.get("/api/v1/patterns").status_code == 200
+    assert program.get("/api/v1/patterns").status_code == 401
     assert site.stranger().sign_in("ana").status_code == 303
     assert [entry.subject for entry in site.audited("user deactivated")] == ["ana"]
 
