@@ -116,11 +116,10 @@ def test_a_bad_folder_is_refused_once_and_a_good_one_is_served(
     running.refresh()
     damage(newer(models, "bad", hours=2))
     newer(models, "good")
-    with caplog.at_level(logging.ERROR, "ocular.web"):
-        for _ in range(3):
-            running.refresh()
+    for _ in range(3):
+        running.refresh()
     assert running.current.version.startswith("good-")
-    (record,) = caplog.records
+    (record,) = (record for record in caplog.records if record.levelno >= logging.ERROR)
     assert record.getMessage().startswith("refused the model in bad: ")
     assert "\n" not in record.getMessage()
     assert len(record.getMessage()) < 2000
