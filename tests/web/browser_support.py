@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ocular import OCuLaR
 from ocular.synthetic.market import b2b
 
@@ -29,6 +31,12 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu"]
 def chromium_path() -> str | None:
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next((found for name in names if (found := shutil.which(name))), None)
+
+
+needs_chromium = pytest.mark.skipif(
+    chromium_path() is None and os.environ.get("CI") != "true",
+    reason="needs Chromium; as root on Debian: apt-get install chromium",
+)
 
 
 def start_chromium(kind: BrowserType) -> Browser:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_support import PASSWORD, Server, add_user, chromium_path, serving, small_model, start_chromium
+from browser_support import PASSWORD, Server, add_user, needs_chromium, serving, small_model, start_chromium
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from ocular import Advisor
@@ -24,10 +23,7 @@ PEOPLE = {"anna": ("seller", "Anna Berg"), "ben": ("seller", "Ben Ito"), "maria"
 EACH = 20  # clients of a seller; the others are nobody's
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
-pytestmark = pytest.mark.skipif(
-    chromium_path() is None and os.environ.get("CI") != "true",
-    reason="needs Chromium; as root on Debian: apt-get install chromium",
-)
+pytestmark = needs_chromium
 
 
 class Site(NamedTuple):

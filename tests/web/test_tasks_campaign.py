@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_support import PASSWORD, chromium_path, serving, small_model, start_chromium
+from browser_support import PASSWORD, needs_chromium, serving, small_model, start_chromium
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from ocular import Advisor
@@ -23,10 +22,7 @@ from ocular.web.users import add_user
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 EACH = 20  # clients of a seller
 
-pytestmark = pytest.mark.skipif(
-    chromium_path() is None and os.environ.get("CI") != "true",
-    reason="needs Chromium; as root on Debian: apt-get install chromium",
-)
+pytestmark = needs_chromium
 
 
 class Site(NamedTuple):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_support import PASSWORD, Server, add_user, chromium_path, serving, start_chromium
+from browser_support import PASSWORD, Server, add_user, needs_chromium, serving, start_chromium
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from sqlalchemy import select
 
@@ -18,10 +17,7 @@ from ocular.synthetic.market import b2b
 from ocular.web.database import Database
 from ocular.web.tables import Assignment, User
 
-pytestmark = pytest.mark.skipif(
-    chromium_path() is None and os.environ.get("CI") != "true",
-    reason="needs Chromium; as root on Debian: apt-get install chromium",
-)
+pytestmark = needs_chromium
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 MAX_CLICKS = 5
 

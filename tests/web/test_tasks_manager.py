@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_support import PASSWORD, Server, add_user, chromium_path, serving, start_chromium
+from browser_support import PASSWORD, Server, add_user, needs_chromium, serving, start_chromium
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from sqlalchemy import select
 
@@ -26,10 +25,7 @@ MAX_CLICKS = 5
 NEW_SELLERS = 50
 WON = 4
 
-pytestmark = pytest.mark.skipif(
-    chromium_path() is None and os.environ.get("CI") != "true",
-    reason="needs Chromium; as root on Debian: apt-get install chromium",
-)
+pytestmark = needs_chromium
 
 
 class Site(NamedTuple):

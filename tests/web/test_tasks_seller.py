@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from browser_support import PASSWORD, Server, add_user, chromium_path, serving, small_model, start_chromium
+from browser_support import PASSWORD, Server, add_user, needs_chromium, serving, small_model, start_chromium
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from sqlalchemy import delete, select, update
 
@@ -20,10 +19,7 @@ MAX_CLICKS = 5
 MAX_TABS = 150
 CLIENTS = 20
 
-pytestmark = pytest.mark.skipif(
-    chromium_path() is None and os.environ.get("CI") != "true",
-    reason="needs Chromium; as root on Debian: apt-get install chromium",
-)
+pytestmark = needs_chromium
 
 
 class Site(NamedTuple):

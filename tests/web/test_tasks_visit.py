@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +11,13 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_support import PASSWORD, add_user, chromium_path, serving, start_chromium
+from browser_support import PASSWORD, add_user, needs_chromium, serving, start_chromium
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from ocular import Interactions, OCuLaR
 from ocular.synthetic.market import b2b
 
-pytestmark = pytest.mark.skipif(
-    chromium_path() is None and os.environ.get("CI") != "true",
-    reason="needs Chromium; as root on Debian: apt-get install chromium",
-)
+pytestmark = needs_chromium
 MAX_CLICKS = 5
 LONG = "Very Long Name of a Company with Many Subsidiaries, Limited Partnership " * 6
 
