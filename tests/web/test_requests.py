@@ -129,6 +129,26 @@ def test_a_request_of_our_own_pages_is_not(site: Site, headers: dict[str, str]) 
     assert browser.post("/sign-out", data={"csrf": browser.csrf}, headers=headers).status_code == 303
 
 
+@pytest.mark.parametrize("host", ["evil.example", "testserver.evil.example", "evil.example:443", "x@testserver", ""])
+def test_the_host_name_of_a_stranger_is_refused_and_not_repeated(site: Site, host: str) -> None:
+    for path in ("/", "/sign-in", "/static", "/team/", "/api/v1/patterns/", "/healthz"):
+        answer = site.stranger().get(path, headers={"host": host})
+        assert answer.status_code == 400
+        assert "location" not in answer.headers
+        assert "evil" not in answer.text
+        check_headers(answer)
+
+
+@pytest.mark.parametrize("host", ["testserver", "TestServer:8443", "localhost", "127.0.0.1:8000", "[::1]:8000"])
+def test_own_host_names_are_served_with_any_port(site: Site, host: str) -> None:
+    assert site.stranger().get("/sign-in", headers={"host": host}).status_code == 200
+
+
+def test_every_host_name_is_served_if_asked_for(open_site: OpenSite) -> None:
+    site = open_site(allowed_hosts=("*",))
+    assert site.stranger().get("/sign-in", headers={"host": "other.example"}).status_code == 200
+
+
 # ------------------------------------------------------------------------------------------------ sizes
 
 MOST = 50_000

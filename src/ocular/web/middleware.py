@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from prometheus_client import Counter, Histogram
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ocular.web.settings import Settings
+from ocular.web.settings import ANY_HOST, Settings
 
 _log = logging.getLogger("ocular.web.requests")
 
@@ -40,6 +41,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/@\[\]]+))(?::[0-9]{1,5})?")  # a name or address, and a port
 
 
 AnswerError = Callable[[Request, Exception], Awaitable[Response]]
@@ -91,6 +93,10 @@ class Guard:
             await send(message)
 
         try:
+            if not is_allowed_host(headers.getlist("host"), self._settings.allowed_hosts):
+                # before anything reads the name: redirects and links would carry it
+                scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"host"]
+                raise HTTPException(400, "This host name is not served here; see --allowed-host")
             if _declared_size(headers) > limit:
                 raise TooLargeError(limit)
             if scope["method"] not in SAFE and _is_foreign(headers):
@@ -120,6 +126,23 @@ class Guard:
             "milliseconds": round(seconds * 1e3, 1), "address": client[0] if client else None,
         }  # fmt: skip
         _log.info("request", extra=fields)
+
+
+def is_allowed_host(hosts: Sequence[str], allowed: Sequence[str]) -> bool:
+    """
+    Return whether a request's Host headers are exactly one that names an allowed host, with any port.
+
+    >>> is_allowed_host(["Example.com:8443"], ["example.com"]), is_allowed_host(["[::1]:80"], ["::1"])
+    (True, True)
+    >>> is_allowed_host(["evil.example"], ["example.com"]), is_allowed_host([], ["example.com"])
+    (False, False)
+    """
+    if ANY_HOST in allowed:
+        return True
+    if len(hosts) != 1:
+        return False
+    found = _HOST.fullmatch(hosts[0])
+    return found is not None and (found[1] or found[2]).lower() in {name.lower() for name in allowed}
 
 
 def _declared_size(headers: Headers) -> int:
