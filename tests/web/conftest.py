@@ -119,7 +119,12 @@ def open_site(first_model: Path, database_url: str) -> Iterator[OpenSite]:
     with ExitStack() as stack:
 
         def open_one(**changes: Any) -> Site:
-            usual = {"models": first_model, "database": database_url, "watch": 3600.0, "allowed_hosts": ("testserver", *LOOPBACK)}
+            usual = {
+                "models": first_model,
+                "database": database_url,
+                "watch": 3600.0,
+                "allowed_hosts": ("testserver", *LOOPBACK),
+            }
             return stack.enter_context(running(Site(Settings(**usual | changes))))
 
         yield open_one

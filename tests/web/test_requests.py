@@ -210,6 +210,30 @@ def test_only_a_file_with_assignments_may_be_large(site: Site, path: str, kind: 
     assert stranger.post("/team/assignments/preview/", content=b"x" * 200_000).status_code == 413
 
 
+@pytest.mark.parametrize("path", ["/team/assignments/preview", "/admin/users/preview"])
+@pytest.mark.parametrize(("name", "status"), [(None, 303), ("ana", 403)])
+def test_a_file_is_not_read_before_the_session_is_checked(site: Site, path: str, name: str | None, status: int) -> None:
+    cookie = "" if name is None else f"{site.cookie}={site.browser(name).cookies[site.cookie]}"
+    sent: list[dict[str, Any]] = []
+    scope = {
+        "type": "http", "method": "POST", "scheme": "https", "path": path, "raw_path": path.encode(), "root_path": "",
+        "query_string": b"", "server": ("testserver", 443), "client": ("testclient", 50000), "http_version": "1.1",
+        "headers": [
+            (b"host", b"testserver"), (b"cookie", cookie.encode()), (b"content-type", b"multipart/form-data; boundary=x")
+        ],
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    anyio.run(site.app, scope, receive, send)
+    assert sent[0]["status"] == status
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
 def test_a_refusal_before_any_route_keeps_the_navigation(site: Site) -> None:
     browser = site.browser("ana")
     pages = [

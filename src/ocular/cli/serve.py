@@ -27,7 +27,9 @@ database_option = click.option(
     help="Name that people reach the site by, repeatable; '*' allows all.  [default: this machine's own and --host]",
 )  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
-def serve(models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], insecure: bool) -> None:
+def serve(
+    models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], insecure: bool
+) -> None:
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ocular.errors import OcularError
 from ocular.web.settings import ANY_HOST, Settings
 
 _log = logging.getLogger("ocular.web.requests")
@@ -45,6 +46,7 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/@\[\]]+))(?::[0-9]{1,5})?") 
 
 
 AnswerError = Callable[[Request, Exception], Awaitable[Response]]
+CheckUpload = Callable[[Request], Awaitable[None]]
 
 
 UPLOAD, USERS_UPLOAD = "/team/assignments/preview", "/admin/users/preview"  # the paths that take a file
@@ -58,9 +60,16 @@ class TooLargeError(HTTPException):
 class Guard:
     """Limits, checks, counts and logs each request, and adds headers to its answer."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, refuse: AnswerError, fail: AnswerError) -> None:
-        """`refuse` answers a request that no route gets; `fail` answers when a route raises an unexpected error."""
+    def __init__(
+        self, app: ASGIApp, settings: Settings, refuse: AnswerError, fail: AnswerError, check_upload: CheckUpload
+    ) -> None:
+        """
+        `refuse` answers a request that no route gets; `fail` answers when a route raises an unexpected error.
+
+        `check_upload` raises unless the visitor may send a file: forms are read before a route asks who sent them.
+        """
         self._app, self._settings, self._refuse, self._fail = app, settings, refuse, fail
+        self._check_upload = check_upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -101,10 +110,14 @@ class Guard:
                 raise TooLargeError(limit)
             if scope["method"] not in SAFE and _is_foreign(headers):
                 raise HTTPException(403, "This request came from another site")
+            if scope["method"] == "POST" and scope["path"] in (UPLOAD, USERS_UPLOAD):
+                await self._check_upload(Request(scope))
             await self._app(scope, receive_limited, send_with_headers)
-        except HTTPException as error:  # those of routes have been answered further inside
+        except (HTTPException, OcularError) as error:  # those of routes have been answered further inside
             if not answered:
                 answer = await self._refuse(Request(scope), error)
+                if scope["method"] not in SAFE:
+                    answer.headers["connection"] = "close"  # the body is not read, so nothing can follow it
                 await answer(scope, receive, send_with_headers)
         except Exception as error:
             _log.exception("a request failed", extra={"request": number})
