@@ -219,7 +219,7 @@ def test_a_file_is_not_read_before_the_session_is_checked(site: Site, path: str,
         "type": "http", "method": "POST", "scheme": "https", "path": path, "raw_path": path.encode(), "root_path": "",
         "query_string": b"", "server": ("testserver", 443), "client": ("testclient", 50000), "http_version": "1.1",
         "headers": [
-            (b"host", b"testserver"), (b"cookie", cookie.encode()), (b"content-type", b"multipart/form-data; boundary=x")
+            (b"host", b"testserver"), (b"cookie", cookie.encode()), (b"content-type", b"multipart/form-data;boundary=x")
         ],
     }  # fmt: skip
 
@@ -323,3 +323,15 @@ def test_logs_and_metrics_hold_no_names(site: Site, caplog: pytest.LogCaptureFix
     assert [(fields["route"], fields["status"]) for fields in logged] == [("/client", 200), ("none", 404)]
     assert 'route="/client",status="200"' in metrics
     assert client not in f"{caplog.text} {logged} {metrics}"
+
+
+def test_the_number_that_a_proxy_gave_a_request_is_taken_over(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "ocular.web"):
+        answer = site.stranger().get("/healthz", headers={"x-request-id": "4f1c-Proxy_77"})
+    assert answer.headers["x-request-id"] == "4f1c-Proxy_77"
+    assert [vars(record)["request"] for record in caplog.records if record.message == "request"] == ["4f1c-Proxy_77"]
+
+
+@pytest.mark.parametrize("given", ["", "short", "x" * 65, "a b c d e f", '{"level":"error"}', "Ä" * 9])
+def test_a_number_that_is_none_is_replaced(site: Site, given: str) -> None:
+    check_headers(site.stranger().get("/healthz", headers={"x-request-id": given.encode()}))

@@ -43,6 +43,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/@\[\]]+))(?::[0-9]{1,5})?")  # a name or address, and a port
+_REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
 
 AnswerError = Callable[[Request, Exception], Awaitable[Response]]
@@ -75,8 +76,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, number, status = time.perf_counter(), uuid.uuid4().hex[:12], 500
-        headers, n_bytes, answered = Headers(scope=scope), 0, False
+        started, status, headers, n_bytes, answered = time.perf_counter(), 500, Headers(scope=scope), 0, False
+        given = headers.get("x-request-id", "")  # of the proxy, whose log then has the same number
+        number = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex[:12]
         limit = self._settings.max_upload if scope["path"] in (UPLOAD, USERS_UPLOAD) else self._settings.max_body
 
         async def receive_limited() -> Message:
