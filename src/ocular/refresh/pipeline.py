@@ -23,7 +23,7 @@ from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.evaluation.calibration import calibrate
 from ocular.model import OCuLaR, fitted_parameters, load
 from ocular.refresh import leftovers
-from ocular.refresh.backtest import Backtest, compare_with_served
+from ocular.refresh.backtest import Backtest, compare_by_date, compare_with_served
 from ocular.refresh.fingerprint import fingerprint_of
 from ocular.refresh.lock import locked
 from ocular.refresh.promotion import (
@@ -55,7 +55,8 @@ class Summary:
     data: Facts | None = None
     data_before: Facts | None = None  # of the model that was served when the run began
     gates: list[Check] = field(default_factory=list)
-    backtest: Backtest | None = None
+    backtest: Backtest | None = None  # on purchases drawn at random
+    backtest_by_date: Backtest | None = None  # on the latest; None where purchases have no dates that say something
     started_from: str | None = None  # the model that the fit went on from
     sweeps: int | None = None
     removed: list[str] = field(default_factory=list)
@@ -63,8 +64,10 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
         plain = asdict(self)
-        if self.backtest is not None:
-            plain["backtest"] = self.backtest._asdict() | {"ratio": self.backtest.ratio}
+        for name in ("backtest", "backtest_by_date"):
+            backtest = getattr(self, name)
+            if backtest is not None:
+                plain[name] = backtest._asdict() | {"ratio": backtest.ratio}
         return plain
 
 
@@ -110,10 +113,7 @@ def refresh(settings: Settings, *, dry_run: bool = False, from_scratch: bool = F
         )
         acceptable = _passes(summary, _calibrated(model, settings, say))
         if served is not None and acceptable:
-            summary.backtest = compare_with_served(
-                model, served.model, settings.gates.held_out, settings.gates.at, seed=model.config_.seed or 0
-            )
-            acceptable = _passes(summary, _accurate(summary.backtest, settings, say))
+            acceptable = _passes(summary, _backtest(model, served.model, settings, summary, say))
         if dry_run:
             summary.status = WOULD_PROMOTE if acceptable else REFUSED
             return summary
@@ -244,18 +244,27 @@ def _calibrated(model: OCuLaR, settings: Settings, say: Say) -> list[Check]:
     return []
 
 
-def _accurate(backtest: Backtest | None, settings: Settings, say: Say) -> list[Check]:
-    if backtest is None:
+def _backtest(model: OCuLaR, served: OCuLaR, settings: Settings, summary: Summary, say: Say) -> list[Check]:
+    """Compare the new model with the served one, and return whether it is as accurate."""
+    share, at = settings.gates.held_out, settings.gates.at
+    summary.backtest = compare_with_served(model, served, share, at, seed=model.config_.seed or 0)
+    if summary.backtest is None:
         say("no back-test: the purchases that the served model shares with today's are too few")
-        return []
+    if settings.gates.by_date:
+        summary.backtest_by_date = compare_by_date(model, served, share, at)
+    named = (("random", summary.backtest), ("the latest", summary.backtest_by_date))
+    return [_accurate(kind, backtest, settings, say) for kind, backtest in named if backtest is not None]
+
+
+def _accurate(kind: str, backtest: Backtest, settings: Settings, say: Say) -> Check:
     limit = settings.gates.min_accuracy_ratio
     found = (
         f"recall@{backtest.at} is {backtest.recall:.4f}, that of the served model {backtest.served_recall:.4f} "
         f"(standard error of the difference {backtest.standard_error:.4f})"
     )
-    say(f"back-test on {backtest.hidden:,} hidden purchases: {found}")
-    text = f"{found}: min_accuracy_ratio is {limit:g}"
-    return [Check("min_accuracy_ratio", backtest.ratio, limit, backtest.ratio >= limit or backtest.may_be_chance, text)]
+    say(f"back-test on {backtest.hidden:,} hidden purchases, {kind}: {found}")
+    text = f"on {kind} purchases {found}: min_accuracy_ratio is {limit:g}"
+    return Check("min_accuracy_ratio", backtest.ratio, limit, backtest.ratio >= limit or backtest.may_be_chance, text)
 
 
 def _first_promotions(served: _Served | None) -> Promotions:
