@@ -125,9 +125,8 @@ def _allowed(new: OCuLaR, served: OCuLaR) -> NDArray[np.bool_]:
 
 def _common(codes: Sequence[NDArray[np.int64]], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the pairs that are on both sides, of products that both may recommend, sorted."""
-    common = np.intersect1d(*codes)
-    common = common[common >= 0]
-    return common[allowed[common % len(allowed)]]
+    common: NDArray[np.int64] = np.intersect1d(codes[0], codes[1])
+    return common[(common >= 0) & allowed[common % len(allowed)]]
 
 
 def _compare(
