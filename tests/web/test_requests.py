@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+from fastapi.testclient import TestClient
 from sites import Browser, Site
 
 from ocular.web import app, static_files
@@ -272,10 +273,15 @@ def check_headers(answer: httpx2.Response, *, secure: bool = True) -> None:
 def test_every_answer_carries_the_headers(site: Site) -> None:
     browser = site.browser("ana")
     answers = {
-        200: [browser.get("/"), browser.get("/static/app.js"), browser.get("/healthz"), browser.get("/metrics")],
+        200: [browser.get("/"), browser.get("/static/app.js"), browser.get("/healthz")],
         303: [site.stranger().get("/")],
         401: [browser.get("/api/v1/patterns"), site.stranger().sign_in("ana", "wrong")],
-        403: [browser.get("/admin"), browser.post("/sign-out"), browser.post("/sign-out", headers={"origin": "x"})],
+        403: [
+            browser.get("/admin"),
+            browser.get("/metrics"),
+            browser.post("/sign-out"),
+            browser.post("/sign-out", headers={"origin": "x"}),
+        ],
         404: [browser.get("/nowhere"), browser.get("/static/nowhere"), browser.get("/client", params={"name": "x"})],
         405: [browser.put("/sign-in"), browser.request("BREW", "/")],
         422: [browser.get("/client"), browser.get("/accounts", params={"page": "0"})],
@@ -319,7 +325,7 @@ def test_logs_and_metrics_hold_no_names(site: Site, caplog: pytest.LogCaptureFix
         browser.get("/client", params={"name": client})
         browser.get(f"/{client}")
         logged = [vars(record) for record in caplog.records if record.message == "request"]
-    metrics = browser.get("/metrics").text
+    metrics = site.browser("root").get("/metrics").text
     assert [(fields["route"], fields["status"]) for fields in logged] == [("/client", 200), ("none", 404)]
     assert 'route="/client",status="200"' in metrics
     assert client not in f"{caplog.text} {logged} {metrics}"
@@ -335,3 +341,12 @@ def test_the_number_that_a_proxy_gave_a_request_is_taken_over(site: Site, caplog
 @pytest.mark.parametrize("given", ["", "short", "x" * 65, "a b c d e f", '{"level":"error"}', "Ä" * 9])
 def test_a_number_that_is_none_is_replaced(site: Site, given: str) -> None:
     check_headers(site.stranger().get("/healthz", headers={"x-request-id": given.encode()}))
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/v1/openapi.json"])
+def test_monitoring_is_open_on_this_machine_and_closed_to_strangers(site: Site, path: str) -> None:
+    here = TestClient(site.app, client=("127.0.0.1", 50000))
+    assert here.get(path).status_code == 200
+    assert site.stranger().get(path).status_code in (303, 401)
+    assert site.program("root").get(path).status_code == 200
+    assert site.browser("root").get(path).status_code == 200

@@ -82,7 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(
         title="ocular", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
-        openapi_url=f"{API}/openapi.json", separate_input_output_schemas=False,
+        openapi_url=None, separate_input_output_schemas=False,
     )  # fmt: skip
     app.state.services = services
     for page in PAGES:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated, Any
 
 from fastapi import Depends, Form, Request
+from fastapi.concurrency import run_in_threadpool
 
 from ocular.web import credentials
 from ocular.web.auth import Visitor, plain_address
@@ -32,6 +34,14 @@ CurrentModel = Annotated[ServedModel, Depends(current_model)]
 
 def address_of(request: Request) -> str:
     return plain_address(request.client.host if request.client is not None else None)
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an address is this machine's own; behind a proxy it is the visitor's, not the proxy's."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def site_address(request: Request, *, secure: bool) -> str:
@@ -87,11 +97,27 @@ class AllowedByToken(Allowed):
         return self.check(request, visitor)
 
 
+class AllowedToMonitor(Allowed):
+    """A session, a token, or a program on this machine, which needs neither and waits for no database."""
+
+    def __init__(self, by: str, *roles: Role) -> None:
+        super().__init__(*roles)
+        self.by = by  # what a stranger is asked for
+
+    async def __call__(self, request: Request, services: CurrentServices) -> None:
+        if is_loopback(address_of(request)):
+            return
+        find = visitor_by_token if "authorization" in request.headers else visitor_by_session
+        self.check(request, await run_in_threadpool(find, request, services))
+
+
 EVERYBODY, LEADERS, ADMINS = tuple(Role), (Role.MANAGER, Role.ADMIN), (Role.ADMIN,)
 AnyVisitor = Annotated[Visitor, Depends(AllowedBySession(*EVERYBODY))]
 Leader = Annotated[Visitor, Depends(AllowedBySession(*LEADERS))]
 Admin = Annotated[Visitor, Depends(AllowedBySession(*ADMINS))]
 AnyProgram = Annotated[Visitor, Depends(AllowedByToken(*EVERYBODY))]
+METRICS_READER = AllowedToMonitor("session", *ADMINS)
+API_READER = AllowedToMonitor("token", *EVERYBODY)
 LeaderProgram = Annotated[Visitor, Depends(AllowedByToken(*LEADERS))]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from anyio import CapacityLimiter, fail_after, to_thread
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from ocular.web.dependencies import CurrentModel, CurrentServices
+from ocular.web.dependencies import API_READER, METRICS_READER, CurrentModel, CurrentServices
 from ocular.web.errors import UnavailableError
 
 router = APIRouter()
@@ -30,6 +31,12 @@ async def ready(services: CurrentServices, served: CurrentModel) -> dict[str, st
     return {"status": "ready", "model": served.version}
 
 
-@router.get("/metrics")
+@router.get("/metrics", dependencies=[Depends(METRICS_READER)])
 async def metrics() -> Response:
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/api/v1/openapi.json", dependencies=[Depends(API_READER)])
+async def api_document(request: Request) -> Response:
+    """Return the description of the API, which lists every address and so is not for strangers."""
+    return JSONResponse(request.app.openapi())
