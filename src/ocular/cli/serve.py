@@ -23,7 +23,7 @@ database_option = click.option(
     help="Who reads the names of other clients in a rationale.",
 )  # fmt: skip
 @click.option(
-    "--allowed-host", envvar="OCULAR_ALLOWED_HOST", "allowed_hosts", multiple=True, metavar="NAME",
+    "--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", envvar="OCULAR_ALLOWED_HOST",
     help="Name that people reach the site by, repeatable; '*' allows all.  [default: this machine's own and --host]",
 )  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
