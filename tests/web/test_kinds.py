@@ -60,7 +60,7 @@ def test_a_page_has_the_label_and_the_sentence_of_each_kind(site: Site, kind: st
         bought, owners = reason.counts[0]
         assert f"<p>Clients who own {first}" in page
         assert f"often buy {product}: {bought} of {owners}" in page
-        said = f"{bought} of {owners} clients with {first} bought this"
+        said = f"{bought} of {owners} clients who own {first} bought this ("
     else:
         n_owners = reason.n_peers - len(reason.other_users)
         verb = "owns" if n_owners == 1 else "own"

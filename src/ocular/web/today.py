@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from ocular.explain.names import percent
-from ocular.explain.reasons import LINKS
 from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.auth import Visitor
@@ -52,7 +50,7 @@ def next_steps(services: Services, served: ServedModel, visitor: Visitor, client
             views.append(
                 StepView(
                     recommendation=view,
-                    pitch=pitch(view),
+                    pitch=view.strongest_reason,
                     chance=step.chance,
                     profile=[value for value in step.attributes if value],
                     seller=sellers.get(client),
@@ -61,13 +59,3 @@ def next_steps(services: Services, served: ServedModel, visitor: Visitor, client
                 )
             )
     return views
-
-
-def pitch(view: RecommendationView) -> str:
-    """Return the strongest reason in one short sentence; the page of the recommendation has all of it."""
-    reason = view.reasons[0] if view.reasons else None
-    if reason is not None and reason.kind == LINKS and reason.links:
-        link = reason.links[0]
-        rates = f"{percent(link.bought_by / link.owners)}; {percent(reason.base_rate)} of all clients"
-        return f"{link.bought_by:,} of {link.owners:,} clients who own {link.product} also bought this ({rates})."
-    return view.strongest_reason

@@ -243,8 +243,9 @@ def pitch_reason(interactions: Interactions, client: str, reason: Reason) -> str
         return wording.taste_sentence(isolated(quoted(client)), isolated(quoted(reason.adjective)), *numbers)
     named = [product_name(interactions.item_name(i)) for i in reason.named_items[:NAMED_IN_PITCH]]
     if reason.kind == LINKS:
-        (both, owners), base_rate = reason.counts[0], percent(reason.base_rate)
-        return f"{both:,} of {owners:,} clients with {named[0]} bought this ({base_rate} of all clients)."
+        both, owners = reason.counts[0]
+        rates = f"{percent(both / owners)}; {percent(reason.base_rate)} of all clients"
+        return f"{both:,} of {owners:,} clients who own {named[0]} bought this ({rates})."
     more = len(reason.owned_items) - len(named)
     owned = joined([*named, f"{more:,} more"] if more else named)
     return f"Owns {owned}. {len(reason.buyers):,} of {reason.group:,} similar clients bought this."
