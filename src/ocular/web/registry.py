@@ -284,4 +284,14 @@ def _serve(
     _ = served.pattern_index.bubble_map, served.catalog.trends, served.search_index  # no visitor has to wait for them
     if served.reorders is not None:
         _ = served.reorders.usual_amounts
+    _explain_one(served)
     return served
+
+
+def _explain_one(served: ServedModel) -> None:
+    """Explain the best recommendation, alone and as a campaign does, so that what explanations need is there."""
+    no_pairs = np.empty((0, 2), dtype=np.int64)
+    for step in served.opportunities.next_steps(np.arange(served.interactions.n_users), no_pairs, 1):
+        labels = served.interactions.user_labels[step.user], served.interactions.item_labels[step.item]
+        served.advisor.explain(*labels).explanation.summary()
+        served.advisor.model.strongest_reasons(np.array([step.user]), step.item)
