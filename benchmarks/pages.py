@@ -5,6 +5,7 @@ that nobody has, an administrator all clients. A campaign may take 300 ms, every
 
 python benchmarks/pages.py [--quick]                      20,000 × 800, then 80,000 × 3,000; --quick: a small market
 python benchmarks/pages.py --size 20000x800 --models DIR  one size; the models are kept in DIR for the next time
+python benchmarks/pages.py --pages Today,news             these pages alone
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def measure(url: str, pid: int, browser: Browser, address: str, repeats: int) ->
     return {"p50": p50, "p95": p95, "first": first, "cpu": cpu, "KB": size / 1000, "status": status}
 
 
-def run(scale: Scale, folder: Path, models: Path, profile: Path | None) -> dict[str, Any]:
+def run(scale: Scale, folder: Path, models: Path, profile: Path | None, wanted: set[str]) -> dict[str, Any]:
     fit(scale, models)
     model, database = load_model(models / "second"), f"sqlite:///{folder}/pages.db"
     people = fill(database, model, scale)
@@ -184,9 +185,12 @@ def run(scale: Scale, folder: Path, models: Path, profile: Path | None) -> dict[
     results: dict[str, Any] = {"scale": scale._asdict(), "ready after": ready}
     try:
         wait_until_idle(process.pid)
+        print(f"memory at most {memory(process.pid):.2f} GiB before the first page")
         for role, of_role in pages.items():
             results[role] = {}
             for name, address in of_role.items():
+                if wanted and name not in wanted:
+                    continue
                 found = measure(url, process.pid, people[role][0], address, scale.repeats)
                 results[role][name] = found
                 limit = CAMPAIGN_LIMIT if name in CAMPAIGNS else LIMIT
@@ -226,16 +230,17 @@ def main() -> None:
     arguments.add_argument("--size", choices=list(SCALES), help="only this one; results are only printed")
     arguments.add_argument("--models", type=Path, help="keep the models here, and take them from here the next time")
     arguments.add_argument("--repeats", type=int, help="instead of 30")
+    arguments.add_argument("--pages", default="", help="names of pages, with commas between; results are only printed")
     arguments.add_argument("--profile", type=Path, help="where to write a profile of the routes (makes them slower)")
     options = arguments.parse_args()
     chosen = {"quick": QUICK} if options.quick else {options.size: SCALES[options.size]} if options.size else SCALES
-    results = {}
+    results, wanted = {}, {name for name in options.pages.split(",") if name}
     for name, scale in chosen.items():
         with tempfile.TemporaryDirectory() as temporary:
             models = (options.models or Path(temporary)) / name
             scale_of_run = scale._replace(repeats=options.repeats or scale.repeats)
-            results[name] = run(scale_of_run, Path(temporary), models, options.profile)
-    if chosen is SCALES and options.profile is None:
+            results[name] = run(scale_of_run, Path(temporary), models, options.profile, wanted)
+    if chosen is SCALES and options.profile is None and not wanted:
         save("pages", results)
 
 

@@ -115,6 +115,10 @@ def find_changes(old: OCuLaR, new: OCuLaR, since: str, depth: int) -> Changes:
     """Compare the `depth` best products of every client in two models."""
     before, now = old.interactions_, new.interactions_
     matched = match_models(before, now)
+    # each of these takes as much memory as all that follows, and leaves little behind
+    there = matched.old_items[: now.n_items]
+    renamed, bought = _renamed(old, new), _bought(old, new, matched.old_users, there)
+    old_prices = np.where(there >= 0, typical_prices(before)[there], np.nan)
     n = min(depth, max(before.n_items, now.n_items))
     old_lists, new_lists = top_lists(old, matched.old_users, n), top_lists(new, matched.new_users, n)
     old_codes = np.where(old_lists >= 0, matched.old_codes[old_lists], -1)
@@ -136,12 +140,10 @@ def find_changes(old: OCuLaR, new: OCuLaR, since: str, depth: int) -> Changes:
     moved = _moved(old, new, matched.old_users, matched.old_items, old_codes, new_lists, stayed_new)
     rows = np.concatenate([rows[told], moved])
     gone = [product_name(before.item_name(item)) for item in np.flatnonzero(matched.old_codes >= now.n_items).tolist()]
-    there = matched.old_items[: now.n_items]
     buyers = np.bincount(before.by_user.indices, minlength=before.n_items)
     return Changes(
-        since, rows[np.argsort(rows["user"], kind="stable")], gone, _bought(old, new, matched.old_users, there),
-        np.where(there >= 0, buyers[there], 0), np.where(there >= 0, typical_prices(before)[there], np.nan),
-        _renamed(old, new),
+        since, rows[np.argsort(rows["user"], kind="stable")], gone, bought,
+        np.where(there >= 0, buyers[there], 0), old_prices, renamed,
     )  # fmt: skip
 
 

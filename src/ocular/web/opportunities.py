@@ -21,6 +21,7 @@ from ocular.web.client_attributes import ClientAttributes
 DEPTH = 5  # products per client, as many as the client's page shows
 MAX_PER_CLIENT, MAX_PER_PRODUCT = 2, 3  # in a list of next steps, which is to be varied
 CONSIDERED = 40  # recommendations for each next step
+CLIENTS_AT_ONCE = 5_000  # ranked at once: the evidence of all of them is larger than the model
 
 Rows = NDArray[np.int64]
 Pairs = NDArray[np.int64]  # (n, 2): rows of a client and a product
@@ -72,11 +73,7 @@ class Opportunities:
     def __init__(self, model: OCuLaR) -> None:
         interactions = model.interactions_
         self._interactions = interactions
-        # (n_users, DEPTH), best first; −1 and nan where there is no more
-        self._products, confidence = model.recommend(
-            np.arange(interactions.n_users), N=min(DEPTH, interactions.n_items)
-        )
-        self._confidence = np.nan_to_num(confidence).astype(np.float64)
+        self._products, self._confidence = _best_products(model)
         self.expected_values = ExpectedValues(interactions, model.calibration_)
         self._chances = self.expected_values.chances(self._confidence)
         self.attributes = ClientAttributes(interactions)
@@ -231,6 +228,17 @@ class Opportunities:
             product_name=self._product_names[item], confidence=confidence, chance=float(self._chances[user, best]),
             value=self.expected_values.value(item, confidence), n_open=int(is_open.sum()),
         )  # fmt: skip
+
+
+def _best_products(model: OCuLaR) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Return (n_users, DEPTH) products and confidences, best first; −1 and 0 where there is no more."""
+    n_users, depth = model.interactions_.n_users, min(DEPTH, model.interactions_.n_items)
+    products, confidence = np.empty((n_users, depth), dtype=np.int32), np.empty((n_users, depth))
+    for first in range(0, n_users, CLIENTS_AT_ONCE):
+        block = slice(first, min(first + CLIENTS_AT_ONCE, n_users))
+        products[block], scores = model.recommend(np.arange(block.start, block.stop), N=depth)
+        confidence[block] = np.nan_to_num(scores)
+    return products, confidence
 
 
 def _ranks(names: list[str]) -> NDArray[np.int64]:

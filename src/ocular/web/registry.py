@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ocular.advisor import Advisor, Recommendation
@@ -250,7 +251,7 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
     def load() -> tuple[str, OCuLaR] | None:
         for path, manifest in older:
             with suppress(*BROKEN):
-                return _version(path, manifest), Advisor.load(path).model
+                return _version(path, manifest), _load(path).model
         return None
 
     return load
@@ -264,13 +265,33 @@ def _file_state(path: Path) -> object:
     return None
 
 
+def _load(path: Path) -> Advisor:
+    """Load a model; the peers of all clients, most of its memory, have numbers of half the size where they fit."""
+    advisor = Advisor.load(path)
+    peers = advisor.model.peers_
+    if peers.nnz <= np.iinfo(np.int32).max:
+        parts = peers.data, peers.indices.astype(np.int32, copy=False), peers.indptr.astype(np.int32, copy=False)
+        advisor.model.peers_ = sp.csr_array(parts, shape=peers.shape)
+    return advisor
+
+
 def _serve(
     path: Path, version: str, manifest: dict[str, Any], given_names: Callable[[ServedModel], Mapping[int, str]]
 ) -> ServedModel:
-    advisor = Advisor.load(path)
+    advisor = _load(path)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
     served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
     _ = served.pattern_index.bubble_map, served.catalog.trends, served.search_index  # no visitor has to wait for them
     if served.reorders is not None:
         _ = served.reorders.usual_amounts
+    _explain_one(served)
     return served
+
+
+def _explain_one(served: ServedModel) -> None:
+    """Explain the best recommendation, alone and as a campaign does, so that what explanations need is there."""
+    no_pairs = np.empty((0, 2), dtype=np.int64)
+    for step in served.opportunities.next_steps(np.arange(served.interactions.n_users), no_pairs, 1):
+        labels = served.interactions.user_labels[step.user], served.interactions.item_labels[step.item]
+        served.advisor.explain(*labels).explanation.summary()
+        served.advisor.model.strongest_reasons(np.array([step.user]), step.item)
