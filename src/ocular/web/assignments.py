@@ -122,8 +122,9 @@ def _count(
 
 def describe_changes(changes: dict[str, int | None], transaction: Transaction) -> list[str]:
     """Return a line for each client who changes hands, before that is stored: the old and the new seller."""
-    names = {user_id: name for user_id, name in transaction.execute(select(User.id, User.name))}
-    owners = {client: user_id for client, user_id in transaction.execute(select(Assignment.client, Assignment.user_id))}
+    names = dict(transaction.execute(select(User.id, User.name)).all())
+    owned = select(Assignment.client, Assignment.user_id)
+    owners = dict(transaction.execute(owned).all())
     return [
         f"{client}: {names.get(owners.get(client, 0), 'nobody')} → {names.get(seller or 0, 'nobody')}"
         for client, seller in changes.items()
