@@ -7,11 +7,11 @@ import io
 from datetime import timedelta
 
 import pytest
-from sites import Site, both_databases, label, rows_of
+from sites import Site, both_databases, drop_audit_guards, label, rows_of
 from sqlalchemy import update
 
 from ocular.web import audit
-from ocular.web.tables import AuditEntry, Failure, now
+from ocular.web.tables import AuditEntry, now
 
 
 def entries(site: Site, **filters: str) -> list[list[str]]:
@@ -23,6 +23,7 @@ def entries(site: Site, **filters: str) -> list[list[str]]:
 def test_the_log_is_filtered_by_name_action_and_days(site: Site) -> None:
     site.browser("ana").submit("/sign-out")
     site.browser("sue")
+    drop_audit_guards(site.database)
     site.change(update(AuditEntry).where(AuditEntry.name == "sue").values(at=now() - timedelta(days=3)))
     assert entries(site, name=" ANA ") == [["ana", "Signed out", ""], ["ana", "Signed in", ""]]
     assert entries(site, action="OUT") == [["ana", "Signed out", ""]]
@@ -78,22 +79,37 @@ def test_tokens_are_written_down_by_what_they_are_for(site: Site) -> None:
     assert [entry.subject for entry in site.audited("token revoked")] == ["ana: our CRM", "number 1"]
 
 
+def test_bulk_reads_of_programs_name_the_token_and_on_whose_behalf(site: Site) -> None:
+    program = site.program("ana")
+    program.get("/api/v1/clients?page=2")
+    program.get("/api/v1/patterns")
+    for action, subject in (("clients read", "page 2"), ("patterns read", "")):
+        assert [(e.name, e.subject, e.token) for e in site.audited(action)] == [("ana", subject, "1: test")]
+    assert ["ana, token 1: test", "Patterns read", ""] in entries(site)
+
+
+def test_refusals_are_written_down(site: Site) -> None:
+    theirs = site.clients("sue")[0]
+    browser, program = site.browser("ana"), site.program("ana")
+    assert browser.get("/admin/audit").status_code == 403
+    assert browser.get("/client", params={"name": theirs}).status_code == 404
+    assert program.get("/api/v1/feedback").status_code == 403
+    assert browser.get("/no/such/page").status_code == 404  # nothing that anybody may have
+    assert [(entry.name, entry.subject, entry.token) for entry in site.audited("refused")] == [
+        ("ana", "403: GET /admin/audit", ""),
+        ("ana", f"404: GET /client?name={theirs}", ""),
+        ("ana", "403: GET /api/v1/feedback", "1: test"),
+    ]
+
+
 @both_databases
-def test_pruning_leaves_the_day_and_what_follows(site: Site) -> None:
-    site.stranger().sign_in("ana", "a wrong password")
-    site.browser("ana")
-    today = now().date()
-    yesterday = now() - timedelta(days=1)
-    site.change(
-        update(AuditEntry).where(AuditEntry.action == "sign-in refused").values(at=yesterday),
-        update(Failure).values(at=yesterday),
-    )
-    with site.database.writing() as transaction:
-        transaction.add(Failure(name="ana", address="unknown"))
-        assert audit.prune(transaction, today) == 1
-    assert site.audited("sign-in refused") == []
-    assert len(site.audited("signed in")) == 1
-    assert site.count(Failure) == 1
+def test_each_client_that_changes_hands_is_written_down(site: Site) -> None:
+    mine, free, theirs = site.clients("ana")[0], label(site.interactions, 40), site.clients("ben")[0]
+    content = f'client,seller\n"{mine}",ben\n"{free}",ana\n"{theirs}",\n'
+    assert site.browser("max").assign(content).status_code == 303
+    assert [(entry.name, entry.subject) for entry in site.audited("client reassigned")] == [
+        ("max", f"{mine}: ana → ben"), ("max", f"{free}: nobody → ana"), ("max", f"{theirs}: ben → nobody"),
+    ]  # fmt: skip
 
 
 def test_a_long_export_is_complete(site: Site) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import getpass
+import os
+import pwd
 import sqlite3
 import subprocess
 import sys
@@ -61,19 +63,13 @@ def test_what_the_command_does_is_written_down(file: Path, password: Path) -> No
     ]
 
 
-def test_old_entries_are_pruned(file: Path, password: Path) -> None:
+def test_the_actor_is_who_the_system_says_not_the_environment(
+    file: Path, password: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
     add(file, password)
-    connection = sqlite3.connect(file)
-    connection.execute("update audit set at = '2024-12-31 23:59:59'")
-    connection.commit()
-    connection.close()
-    done = run("audit", "prune", "--before", "2024-12-31", "--db", sqlite(file))
-    assert done.stdout == "0 entries before 2024-12-31 deleted\n"
-    done = run("audit", "prune", "--before", "2025-01-01", "--db", sqlite(file))
-    assert done.stdout == "1 entries before 2025-01-01 deleted\n"
-    assert [(action, told) for _, action, told in entries(file)] == [
-        ("audit pruned", "0 entries before 2024-12-31"), ("audit pruned", "1 entries before 2025-01-01"),
-    ]  # fmt: skip
+    assert entries(file)[0][0] == f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
 
 
 def test_a_list_is_read_while_somebody_writes(file: Path, password: Path) -> None:

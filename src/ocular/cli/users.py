@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
@@ -72,7 +73,7 @@ def list_users(form: str, db: str) -> None:
 
     from ocular.web.tables import User
 
-    with _database(db) as database, database.reading() as transaction:
+    with open_database(db) as database, database.reading() as transaction:
         rows = [
             {
                 "name": user.name,
@@ -100,7 +101,7 @@ def password(name: str, password_file: IO[str] | None, db: str) -> None:
     need_web()
     from ocular.web.users import find_user, set_password
 
-    with _database(db) as database, database.reading() as reading:
+    with open_database(db) as database, database.reading() as reading:
         find_user(reading, name)  # so that nobody types a password in vain
     secret = _password(password_file)
     with writing(db) as (transaction, log):
@@ -138,7 +139,8 @@ def unlock(name: str, db: str) -> None:
 
 
 @contextmanager
-def _database(db: str) -> Iterator[Database]:
+def open_database(db: str) -> Iterator[Database]:
+    """Open a database, with its tables up to date."""
     from ocular.web.database import Database
 
     database = Database(db)
@@ -154,9 +156,20 @@ def writing(db: str) -> Iterator[tuple[Session, Callable[[str, str], None]]]:
     """Open a transaction; yield it and a function that writes an action and its subject into the audit log."""
     from ocular.web.audit import audit
 
-    who = f"cli:{getpass.getuser()}"
-    with _database(db) as database, database.writing() as transaction:
-        yield transaction, lambda action, subject: audit(transaction, who, action, subject)
+    with open_database(db) as database, database.writing() as transaction:
+        yield transaction, lambda action, subject: audit(transaction, actor(), action, subject)
+
+
+def actor() -> str:
+    """Return who runs the command, by the system's user id: the environment says what its owner likes."""
+    try:
+        import pwd
+    except ImportError:  # Windows has no such ids
+        return f"cli:{getpass.getuser()}"
+    try:
+        return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:  # as in a container
+        return f"cli:uid {os.getuid()}"
 
 
 def _password(file: IO[str] | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
@@ -18,6 +18,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from ocular.errors import OcularError, UnknownNameError
 from ocular.version import __version__
+from ocular.web.audit import ViewLog
 from ocular.web.auth import Visitor
 from ocular.web.database import Database, DatabaseError
 from ocular.web.dependencies import LEADERS, AllowedBySession, visitor_by_session
@@ -52,6 +53,7 @@ from ocular.web.routes import (
 from ocular.web.services import Services
 from ocular.web.settings import Settings
 from ocular.web.static_files import InMemoryStaticFiles
+from ocular.web.tables import LABEL
 from ocular.web.templating import render
 
 API = "/api/v1"
@@ -120,6 +122,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
     elif isinstance(error, RequestValidationError):
         status = 422
         line = "; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
+    if status in (403, 404) and not isinstance(error, StaleFormError | HTTPException):
+        await run_in_threadpool(_audit_refusal, request, status)
     headers = {"Retry-After": "5"} if status == 503 else dict(getattr(error, "headers", None) or {})
     if request.url.path.startswith(API):
         headers |= {"WWW-Authenticate": "Bearer"} if status == 401 else {}
@@ -138,6 +142,16 @@ async def _refuse(request: Request, error: Exception) -> Response:
         return render_draft(request, visitor, await read_draft(request), line, status_code=status, headers=headers)
     values = {"status": status, "line": line, "visitor": visitor}
     return render(request, "refusal.html", values, status_code=status, headers=headers)
+
+
+def _audit_refusal(request: Request, status: int) -> None:
+    """Write down what somebody asked for and may not have; they learn nothing, so that a busy database is no error."""
+    visitor: Visitor | None = getattr(request.state, "visitor", None)
+    if visitor is not None:
+        asked = f"{request.method} {unquote_plus(str(request.url).partition(request.url.netloc)[2])}"[:LABEL]
+        with suppress(OcularError):
+            log: ViewLog = request.app.state.services.view_log
+            log.write(visitor.user.name, "refused", f"{status}: {asked}", visitor.address, visitor.token)
 
 
 async def _visitor(request: Request, status: int) -> Visitor | None:

@@ -120,6 +120,17 @@ def _count(
         preview.changed += 1
 
 
+def describe_changes(changes: dict[str, int | None], transaction: Transaction) -> list[str]:
+    """Return a line for each client who changes hands, before that is stored: the old and the new seller."""
+    names = dict(transaction.execute(select(User.id, User.name)).all())
+    owned = select(Assignment.client, Assignment.user_id)
+    owners = dict(transaction.execute(owned).all())
+    return [
+        f"{client}: {names.get(owners.get(client, 0), 'nobody')} → {names.get(seller or 0, 'nobody')}"
+        for client, seller in changes.items()
+    ]
+
+
 def save_assignments(changes: dict[str, int | None], transaction: Transaction) -> None:
     """Store the new owners, with one statement for all deletions and one for all insertions."""
     connection = transaction.connection()

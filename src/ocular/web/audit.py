@@ -6,24 +6,34 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
-from sqlalchemy import Select, delete, func, insert, select
+from sqlalchemy import Select, delete, func, select
 from sqlalchemy.orm import Session as Transaction
 
+from ocular.errors import ConfigError
+from ocular.web.audit_chain import PRUNED, append, delete_until, lock_head, pruning_mark, read_mark
 from ocular.web.database import BRIEF, Database, DatabaseError, read_by_id
-from ocular.web.tables import NAME, AuditEntry, Failure
+from ocular.web.tables import LABEL, NAME, AuditEntry, Failure, now
 
-COLUMNS = ("at", "name", "action", "subject", "address")
+COLUMNS = ("at", "name", "action", "subject", "address", "token")
+MIN_AGE = timedelta(days=90)  # of what may be pruned
 
 
-def audit(transaction: Transaction, name: str, action: str, subject: str = "", address: str = "") -> None:
+def audit(
+    transaction: Transaction, name: str, action: str, subject: str = "", address: str = "", token: str = ""
+) -> None:
     """Write an entry in the transaction of the action itself: both are stored, or neither."""
-    transaction.execute(insert(AuditEntry), _entry(name, action, subject, address))
+    append(transaction, [entry(name, action, subject, address, token)])
 
 
-def _entry(name: str, action: str, subject: str, address: str) -> dict[str, str]:
-    return {"name": name[:NAME], "action": action, "subject": subject, "address": address}
+def entry(name: str, action: str, subject: str = "", address: str = "", token: str = "") -> dict[str, Any]:
+    """Return an entry to append; `token` is that of the program which acts on behalf of the person."""
+    return {
+        "name": name[:NAME], "action": action, "subject": subject, "address": address, "token": token[:LABEL],
+        "at": now(),
+    }  # fmt: skip
 
 
 class ViewLog:
@@ -35,13 +45,13 @@ class ViewLog:
 
     def __init__(self, database: Database) -> None:
         self._database, self._turn, self._lock = database, threading.Lock(), threading.Lock()
-        self._waiting: list[tuple[dict[str, str], Future[None]]] = []
+        self._waiting: list[tuple[dict[str, Any], Future[None]]] = []
 
-    def write(self, name: str, action: str, subject: str = "", address: str = "") -> None:
+    def write(self, name: str, action: str, subject: str = "", address: str = "", token: str = "") -> None:
         """Write an entry; return when it is stored."""
         stored: Future[None] = Future()
         with self._lock:
-            self._waiting.append((_entry(name, action, subject, address), stored))
+            self._waiting.append((entry(name, action, subject, address, token), stored))
         if self._turn.acquire(timeout=BRIEF):
             try:
                 if not stored.done():
@@ -57,7 +67,7 @@ class ViewLog:
             waiting, self._waiting = self._waiting, []
         try:
             with self._database.writing(BRIEF) as transaction:
-                transaction.execute(insert(AuditEntry), [entry for entry, _ in waiting])
+                append(transaction, [written for written, _ in waiting])
         except Exception as error:
             for _, stored in waiting:
                 stored.set_exception(error)
@@ -95,12 +105,26 @@ def export_rows(database: Database, selection: AuditFilter) -> Iterator[dict[str
         yield {name: getattr(row, name) for name in COLUMNS} | {"at": row.at.isoformat()}
 
 
-def prune(transaction: Transaction, before: date) -> int:
-    """Delete entries and refused sign-ins from before the day; return the number of entries."""
+def prune(transaction: Transaction, before: date, name: str) -> int:
+    """
+    Delete entries and refused sign-ins from before the day, in the name of whoever asks; return the number of entries.
+
+    A mark in the chain says what was deleted. Entries younger than MIN_AGE are refused. The first entry that stays
+    keeps all after it, even those of a clock that was wrong: the chain has no holes.
+    """
+    latest = (now() - MIN_AGE).date()
+    if before > latest:
+        raise ConfigError(f"expected a day up to {latest}, got {before}; entries of the last {MIN_AGE.days} days stay")
+    lock_head(transaction)
     transaction.execute(delete(Failure).where(Failure.at < _midnight(before)))
-    too_old = AuditEntry.at < _midnight(before)
+    first_kept = transaction.scalar(select(func.min(AuditEntry.id)).where(AuditEntry.at >= _midnight(before)))
+    too_old = AuditEntry.id < first_kept if first_kept is not None else AuditEntry.id > 0
+    last = transaction.scalars(select(AuditEntry).where(too_old).order_by(AuditEntry.id.desc()).limit(1)).first()
     count = transaction.scalar(select(func.count()).where(too_old)) or 0
-    transaction.execute(delete(AuditEntry).where(too_old))
+    removed = read_mark(transaction)[0] + count
+    append(transaction, [entry(name, PRUNED, pruning_mark(count, str(before), removed, last.digest if last else ""))])
+    if last is not None:
+        delete_until(transaction, last.id)
     return count
 
 

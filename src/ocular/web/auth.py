@@ -32,6 +32,7 @@ class Visitor:
     user: User
     csrf_secret: str  # "" for a token, which no other site can make a browser send
     address: str
+    token: str = ""  # number and label of a program's token, for the audit log
 
     @property
     def csrf(self) -> str:
@@ -145,7 +146,7 @@ class Authenticator:
         if token.used is None or now() - token.used > timedelta(minutes=1):
             with self._database.writing(BRIEF) as transaction:
                 transaction.execute(update(Token).where(Token.id == token.id).values(used=now()))
-        return Visitor(token.user, "", address)
+        return Visitor(token.user, "", address, f"{token.id}: {token.label}")
 
 
 def open_session(transaction: Transaction, user: User, address: str, lifetime: timedelta) -> str:

@@ -12,10 +12,12 @@ from sqlalchemy.orm import Session as Transaction
 
 from ocular.synthetic.showcase_names import COUNTRIES, HERO_COUNTRY, SELLERS
 from ocular.web import demo_history, users
+from ocular.web.audit import entry
+from ocular.web.audit_chain import append, clear
 from ocular.web.database import Database
 from ocular.web.invitations import sign_in_link
 from ocular.web.registry import Registry, ServedModel
-from ocular.web.tables import Assignment, Base, Key, Role, User, now
+from ocular.web.tables import Assignment, AuditEntry, AuditHead, Base, Key, Role, User, now
 
 LEADERS = {"Hanna Osterholt": ("hanna", "North"), "Paolo Serravalle": ("paolo", "South")}
 ADMIN, ADMIN_NAME = "Ruth Okonjo", "ruth"
@@ -41,11 +43,16 @@ def prepare(url: str, models: Path) -> list[Person]:
     served = _all_models(models)
     with database.writing() as transaction:
         for table in reversed(Base.metadata.sorted_tables):
-            if table is not Key.__table__:  # forms of an earlier run stay genuine
+            # forms of an earlier run stay genuine; the audit log is cleared with its chain
+            if table not in (Key.__table__, AuditEntry.__table__, AuditHead.__table__):
                 transaction.execute(delete(table))
+        clear(transaction)
         people, sellers = _add_people(transaction)
         owners = _assign(transaction, served[-1], sellers)
-        transaction.add_all(demo_history.rows(served, owners, now()))
+        history = list(demo_history.rows(served, owners, now()))
+        transaction.add_all(row for row in history if not isinstance(row, AuditEntry))
+        entries = (row for row in history if isinstance(row, AuditEntry))
+        append(transaction, [entry(row.name, row.action, row.subject, row.address) | {"at": row.at} for row in entries])
     database.close()
     return people
 

@@ -85,7 +85,7 @@ def save_feedback(database: Database, visitor: Visitor, given: NewFeedback, show
     subject = f"{given.client} · {given.product}"
     with database.writing() as transaction:
         transaction.add(row)
-        audit(transaction, visitor.user.name, f"feedback: {given.status}", subject, visitor.address)
+        audit(transaction, visitor.user.name, f"feedback: {given.status}", subject, visitor.address, visitor.token)
         transaction.flush()
         return row.id
 

@@ -173,6 +173,20 @@ class AuditEntry(Base):
     action: Mapped[str] = mapped_column(String(NAME))
     subject: Mapped[str] = mapped_column(Text, default="")
     address: Mapped[str] = mapped_column(String(NAME), default="")
+    # number and label of the API token that acted on behalf of the person
+    token: Mapped[str] = mapped_column(String(LABEL), default="", server_default=text("''"))
+    digest: Mapped[str] = mapped_column(String(DIGEST), default="", server_default=text("''"))  # see audit_chain.py
+
+
+class AuditHead(Base):
+    """The end of the audit log's chain: one row, locked by whoever adds entries."""
+
+    __tablename__ = "audit_head"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    count: Mapped[int]  # entries ever written, those since removed too
+    digest: Mapped[str] = mapped_column(String(DIGEST))  # of the latest entry
+    seal: Mapped[str] = mapped_column(String(DIGEST))  # signature of both
+    prunable: Mapped[int] = mapped_column(default=0)  # triggers let entries up to this id be deleted
 
 
 class Key(Base):

@@ -200,6 +200,7 @@ def clients(
 ) -> ClientPage:
     """Return the clients that the token may see, with the best open recommendation of each."""
     visible = services.visibility.clients_of(served, visitor)
+    services.view_log.write(visitor.user.name, "clients read", f"page {page}", visitor.address, visitor.token)
     closed = feedback.closed_pairs(services, served)
     with services.computing:
         listed = served.opportunities.page(visible, closed, search=search, order=order, number=page, length=size)
@@ -233,7 +234,7 @@ def recommendations(
     services.visibility.find_client(served, visitor, client)
     latest, key = feedback.latest_by_product(services.database, client), services.signing_key
     readable = services.visibility.readable_names(served, visitor)
-    services.view_log.write(visitor.user.name, "client read", client, visitor.address)
+    services.view_log.write(visitor.user.name, "client read", client, visitor.address, visitor.token)
     with services.computing:
         best = served.advisor.recommend(client, n)
         return [_answer(key, served, recommendation, readable, latest) for recommendation in best]
@@ -251,7 +252,7 @@ def campaign(
 ) -> CampaignPage:
     """Return the clients that the token may see and that do not own a product, ranked, each with a reason."""
     planned = plan_campaign(services, served, visitor, served.find_product(product), CampaignFilter(min_chance))
-    services.view_log.write(visitor.user.name, "product read", product, visitor.address)
+    services.view_log.write(visitor.user.name, "product read", product, visitor.address, visitor.token)
     pages = max(1, -(-len(planned.users) // size))
     page = min(page, pages)
     with services.computing:
@@ -272,7 +273,7 @@ def due(
 ) -> DueAnswer:
     """Return what a client buys regularly and is due to buy again, by the dates of the purchases alone."""
     services.visibility.find_client(served, visitor, client)
-    services.view_log.write(visitor.user.name, "client read", client, visitor.address)
+    services.view_log.write(visitor.user.name, "client read", client, visitor.address, visitor.token)
     with services.computing:
         return DueAnswer(currency=served.interactions.currency, **asdict(view_due(served, client, n)))
 
@@ -294,7 +295,9 @@ def explanation(
         served.find_product(label)
     latest, key = feedback.latest_by_product(services.database, client), services.signing_key
     readable = services.visibility.readable_names(served, visitor)
-    services.view_log.write(visitor.user.name, "recommendation read", f"{client} · {product}", visitor.address)
+    services.view_log.write(
+        visitor.user.name, "recommendation read", f"{client} · {product}", visitor.address, visitor.token
+    )
     with services.computing:
         return _answer(key, served, served.advisor.explain(client, product, also=also or []), readable, latest)
 
@@ -314,6 +317,7 @@ def _answer(
 @router.get("/patterns", responses=REFUSALS)
 def patterns(services: CurrentServices, served: CurrentModel, visitor: AnyProgram) -> list[PatternView]:
     """Return all buying patterns."""
+    services.view_log.write(visitor.user.name, "patterns read", "", visitor.address, visitor.token)
     readable = services.visibility.readable_names(served, visitor)
     with services.computing:
         return [view_pattern(served, pattern, readable) for pattern in served.patterns.values()]
@@ -351,6 +355,6 @@ def all_feedback(
     limit: Annotated[int, Query(ge=1, le=10_000, description="How many at most.")] = 1000,
 ) -> list[FeedbackEntry]:
     """Return all feedback, oldest first: accepted and rejected recommendations for the next evaluation."""
-    services.view_log.write(visitor.user.name, "feedback read", f"after {after}", visitor.address)
+    services.view_log.write(visitor.user.name, "feedback read", f"after {after}", visitor.address, visitor.token)
     rows = feedback.export_rows(services.database, visitor, after=after, limit=limit)
     return [FeedbackEntry.model_validate(row) for row in rows]

@@ -67,7 +67,7 @@ def prospect(
     services: CurrentServices, served: CurrentModel, visitor: AnyProgram, given: ProspectRequest
 ) -> list[NewRowEntry]:
     """Recommend products to a company that is not a client yet. Nothing is stored."""
-    services.view_log.write(visitor.user.name, "prospect read", "", visitor.address)
+    services.view_log.write(visitor.user.name, "prospect read", "", visitor.address, visitor.token)
     with services.computing:
         found = products_for_prospect(served, given.attributes, given.purchases, given.n)
         return [_entry(served, each) for each in found]
@@ -78,7 +78,7 @@ def new_product(
     services: CurrentServices, served: CurrentModel, visitor: AnyProgram, given: NewProductRequest
 ) -> list[NewRowEntry]:
     """List the clients, of those that the token may see, to offer a product that is new. Nothing is stored."""
-    services.view_log.write(visitor.user.name, "new product read", "", visitor.address)
+    services.view_log.write(visitor.user.name, "new product read", "", visitor.address, visitor.token)
     with services.computing:
         found = clients_for_product(services, served, visitor, given.attributes, given.buyers, given.n)
         return [_entry(served, each) for each in found]

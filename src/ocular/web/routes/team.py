@@ -10,8 +10,9 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy import func, select
 
 from ocular.web import assignments, feedback
-from ocular.web.assignments import MAX_ERRORS, decode, read_assignments, save_assignments
-from ocular.web.audit import audit
+from ocular.web.assignments import MAX_ERRORS, decode, describe_changes, read_assignments, save_assignments
+from ocular.web.audit import audit, entry
+from ocular.web.audit_chain import append
 from ocular.web.auth import Visitor
 from ocular.web.database import lock
 from ocular.web.dependencies import CurrentModel, CurrentServices, GenuineForm, Leader
@@ -90,10 +91,13 @@ def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key
         preview, changes = read_assignments(decode(content), served.interactions, transaction, visitor)
         if preview.errors:
             raise ConflictError(f"Nothing was changed. {preview.errors[0]}")
+        reassigned = describe_changes(changes, transaction)
         save_assignments(changes, transaction)
         subject = f"{preview.new} new, {preview.changed} changed, {preview.freed} freed"
         subject += f"; {upload.name}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:16]}"
         audit(transaction, visitor.user.name, "assignments imported", subject, visitor.address)
+        name, address = visitor.user.name, visitor.address
+        append(transaction, [entry(name, "client reassigned", change, address) for change in reassigned])
     services.uploads.finish(upload)
     services.assignments.invalidate()
     return RedirectResponse("/team", 303)
