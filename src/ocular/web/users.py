@@ -28,8 +28,10 @@ def add_user(
     taken = ConfigError(f"Username taken: {name!r}")
     if transaction.scalar(select(User.id).where(User.name == name)) is not None:
         raise taken
-    user = User(name=name, password=NO_PASSWORD if password is None else credentials.hash_password(password))
+    user = User(name=name, password=NO_PASSWORD)
     update_user(transaction, user, role, full_name, team)
+    if password is not None:
+        user.password = _hash_password(user, password)
     transaction.add(user)
     try:
         transaction.flush()
@@ -87,11 +89,15 @@ def search_users(transaction: Transaction, text: str) -> tuple[Select[User], int
 
 def set_password(transaction: Transaction, user: User, password: str) -> None:
     """Set a password, and end all sessions, tokens and links: they may be in the same wrong hands as the old one."""
-    user.password = credentials.hash_password(password)
+    user.password = _hash_password(user, password)
     end_sessions(transaction, user)
     transaction.execute(delete(Token).where(Token.user_id == user.id))
     delete_links(transaction, user)
     delete_failures(transaction, user)
+
+
+def _hash_password(user: User, password: str) -> str:
+    return credentials.hash_password(password, (user.name, user.full_name, user.team))
 
 
 def set_active(transaction: Transaction, user: User, active: bool) -> None:
