@@ -1,4 +1,4 @@
-"""Which passwords are too easy to guess: breached and common ones, keyboard rows, repetitions, and a person's own words."""
+"""Which passwords are too easy to guess: common ones, keyboard rows, repetitions, a person's own names."""
 
 from __future__ import annotations
 
