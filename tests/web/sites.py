@@ -29,7 +29,7 @@ from ocular.web.database import Database
 from ocular.web.outcomes import OutcomeLog
 from ocular.web.services import Services
 from ocular.web.settings import Settings
-from ocular.web.tables import Assignment, AuditEntry, Base, Session, User
+from ocular.web.tables import Assignment, AuditEntry, Base, Scope, Session, User
 
 PASSWORD = "correct horse battery staple"
 GENUINE_HASHER = credentials._hasher  # the tests use a quicker one
@@ -158,10 +158,10 @@ class Site:
         assert browser.sign_in(name).status_code == 303
         return browser
 
-    def program(self, name: str) -> Browser:
-        """With a token that acts as somebody."""
+    def program(self, name: str, *scopes: str) -> Browser:
+        """With a token that acts as somebody, for everything unless scopes are given."""
         with self.database.writing() as transaction:
-            secret = users.add_token(transaction, users.find_user(transaction, name), "test")
+            secret = users.add_token(transaction, users.find_user(transaction, name), "test", scopes=scopes or Scope)
         program = Browser(self.app)
         program.headers["authorization"] = f"Bearer {secret}"
         return program

@@ -18,7 +18,7 @@ from ocular.web.assignments import Preview
 from ocular.web.dependencies import EVERYBODY, Allowed, check_csrf
 from ocular.web.middleware import SAFE
 from ocular.web.settings import Settings
-from ocular.web.tables import AuditEntry, Role
+from ocular.web.tables import AuditEntry, Role, Scope
 from ocular.web.uploads import Kind
 from ocular.web.user_import import UserPreview
 
@@ -70,6 +70,7 @@ class Way(NamedTuple):
     roles: frozenset[Role] | None  # None: no rule is declared
     by: str | None
     checks_csrf: bool
+    scope: str | None
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -98,8 +99,9 @@ def ways(routes: Iterable[Any]) -> Iterator[Way]:
         rules = [call for call in needed if isinstance(call, Allowed)]
         roles = frozenset.intersection(*(rule.roles for rule in rules)) if rules else None
         by = rules[0].by if rules else None
+        scope = getattr(rules[0], "scope", None) if rules else None
         for method in sorted((getattr(route, "methods", None) or {"GET"}) - {"HEAD"}):
-            yield Way(method, route.path, roles, by, check_csrf in needed)
+            yield Way(method, route.path, roles, by, check_csrf in needed, scope)
 
 
 WAYS = list(ways(create_app(Settings(Path("nowhere"))).routes))
@@ -195,6 +197,21 @@ def test_a_route_says_who_may_use_it(way: Way) -> None:
     assert way.roles == narrow.get(way.path, frozenset(EVERYBODY))
     assert way.by == ("token" if way.path.startswith(API) else "session")
     assert way.checks_csrf == (way in UNSAFE)
+
+
+PROGRAMS = [way for way in CLOSED if way.by == "token" and way.path not in MONITORING]
+
+
+@pytest.mark.parametrize("way", PROGRAMS, ids=str)
+def test_a_program_needs_the_scope_of_the_route(shared: Site, way: Way) -> None:
+    assert way.scope == (Scope.FEEDBACK if (way.method, way.path) == ("POST", f"{API}/feedback") else Scope.READ)
+    (other,) = set(Scope) - {way.scope}
+    assert ask(shared, shared.program("root", way.scope), way).status_code in {200, 201}
+    refused = ask(shared, shared.program("root", other), way)
+    assert refused.status_code == 403
+    assert refused.json() == {"error": f"expected a token with the scope {way.scope}; create one under Admin"}
+    documented = shared.app.openapi()["paths"][way.path.replace(":path", "")][way.method.lower()]
+    assert documented["security"] == [{"HTTPBearer": [way.scope]}]
 
 
 def test_the_table_of_routes_is_the_whole_application() -> None:

@@ -24,7 +24,7 @@ from support import postgres_server
 from ocular.synthetic.market import b2b
 from ocular.web.app import MAX_THREADS
 from ocular.web.database import Database
-from ocular.web.tables import Feedback, Role
+from ocular.web.tables import Feedback, Role, Scope
 from ocular.web.users import add_token, add_user
 
 WRITERS, CONFIRMED = 4, 60  # threads, and answers before something happens
@@ -49,7 +49,7 @@ def make_token(database: str) -> str:
     opened = Database(database)
     opened.upgrade()
     with opened.writing() as transaction:
-        token = add_token(transaction, add_user(transaction, "maria", Role.ADMIN, PASSWORD), "crash test")
+        token = add_token(transaction, add_user(transaction, "maria", Role.ADMIN, PASSWORD), "crash test", scopes=Scope)
     opened.close()
     return token
 

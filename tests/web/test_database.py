@@ -90,6 +90,7 @@ def test_an_upgrade_keeps_what_an_older_version_wrote(database: Database) -> Non
         assert [Status(row.status) for row in rows] == [Status.WON, Status.PURSUING, Status.NOT_A_FIT, Status.LOST]
         (token,) = transaction.scalars(select(Token))
         assert (token.label, token.user.name) == ("our CRM", "ana")
+        assert token.scopes == "read feedback"
         assert token.expires > now() + timedelta(days=364)  # none ends with the upgrade
         assert [len(secret) for secret in transaction.scalars(select(Key.secret))] == [64, 64]  # of forms and audit log
 

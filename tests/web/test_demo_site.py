@@ -50,7 +50,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     measure(sample, folder / "models")
     people = demo.prepare(url, folder / "models")
     app = create_app(
-        Settings(folder / "models", url, names=Names.EVERYBODY, secure=False, allowed_hosts=("testserver",))
+        Settings(folder / "models", url, names=Names.EVERYBODY, secure=False, allowed_hosts=("testserver", "127.0.0.1"))
     )
     app.state.services.start()
     app.state.services.news.wait(60)

@@ -134,7 +134,7 @@ def test_a_token_ends_after_its_days(site: Site) -> None:
     program.headers["authorization"] = f"Bearer {made[1]}"
     with site.database.reading() as transaction:
         token = transaction.scalars(select(Token)).one()
-    assert abs(token.expires - now() - timedelta(days=365)) < timedelta(minutes=1)
+    assert abs(token.expires - now() - timedelta(days=90)) < timedelta(minutes=1)
     assert program.get("/api/v1/patterns").status_code == 200
     site.change(update(Token).values(expires=now() - timedelta(seconds=1)))
     assert program.get("/api/v1/patterns").status_code == 401
@@ -146,8 +146,11 @@ def test_tokens_are_shown_with_their_days(site: Site) -> None:
     root.submit("/admin/tokens", name="ana", label="our CRM", days="30")
     (row,) = [row for row in rows_of(root.get("/admin").text) if row[0] == "our CRM"]
     day = "%-d %b %Y"
-    assert row[1:5] == ["ana", f"{now():{day}}", "Never", f"{now() + timedelta(days=30):{day}}"]
+    assert row[1:6] == ["ana", "Read", f"{now():{day}}", "Never", f"{now() + timedelta(days=30):{day}}"]
     assert root.submit("/admin/tokens", name="ana", days="0").status_code == 422
+    assert root.submit("/admin/tokens", name="ana", days="366").status_code == 422
+    assert root.submit("/admin/tokens", name="ana", scopes="write").status_code == 400
+    assert site.count(Token) == 1
 
 
 @pytest.mark.parametrize("by", ["root", "ana"])

@@ -33,6 +33,9 @@ class Visitor:
     csrf_secret: str  # "" for a token, which no other site can make a browser send
     address: str
     token: str = ""  # number and label of a program's token, for the audit log
+    session: str = ""  # the digest of its secret
+    authenticated_at: datetime | None = None  # the last proof of who it is: a password, or a single sign-on
+    scopes: frozenset[str] = frozenset()  # of a token
 
     @property
     def csrf(self) -> str:
@@ -136,17 +139,20 @@ class Authenticator:
         if idle > timedelta(minutes=1):
             with self._database.writing(BRIEF) as transaction:
                 transaction.execute(update(Session).where(Session.digest == session.digest).values(seen=now()))
-        return Visitor(session.user, session.csrf, address)
+        return Visitor(
+            session.user, session.csrf, address, session=session.digest, authenticated_at=session.authenticated_at
+        )
 
     def visitor_of_token(self, secret: str, address: str) -> Visitor | None:
         with self._database.reading() as transaction:
             token = transaction.scalar(select(Token).where(Token.digest == credentials.digest(secret)))
-        if token is None or not token.user.active or token.expires < now():
-            return None
-        if token.used is None or now() - token.used > timedelta(minutes=1):
+        if token is None or not token.user.active or token.expires < now() or token.created > now() + WINDOW:
+            return None  # too old, or from a clock that was wrong and would let it live for decades
+        if token.used is None or abs(now() - token.used) > timedelta(minutes=1):
             with self._database.writing(BRIEF) as transaction:
                 transaction.execute(update(Token).where(Token.id == token.id).values(used=now()))
-        return Visitor(token.user, "", address, f"{token.id}: {token.label}")
+        label = f"{token.id}: {token.label}"
+        return Visitor(token.user, "", address, token=label, scopes=frozenset(token.scopes.split()))
 
 
 def open_session(transaction: Transaction, user: User, address: str, lifetime: timedelta) -> str:

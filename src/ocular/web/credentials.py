@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from threading import BoundedSemaphore
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from ocular.errors import ConfigError
+from ocular.web.password_strength import check_strength
 
 MIN_PASSWORD, MAX_PASSWORD = 12, 200  # characters
 _verifying = BoundedSemaphore(2)  # a verification takes 64 MiB
@@ -51,13 +53,15 @@ def _xor(pad: bytes, text: bytes) -> bytes:
     return bytes(one ^ other for one, other in zip(pad, text, strict=True))
 
 
-def hash_password(password: str) -> str:
+def hash_password(password: str, context: Iterable[str] = ()) -> str:
+    """Return what is stored of a new password; one that is easy to guess, by the names in `context` too, is refused."""
     if len(password) < MIN_PASSWORD:
         raise ConfigError(f"Use at least {MIN_PASSWORD} characters for a password")
     if len(password) > MAX_PASSWORD:
         raise ConfigError(f"Use at most {MAX_PASSWORD} characters for a password")
     if not password.strip():
         raise ConfigError("Use letters, digits or symbols for a password, not only spaces")
+    check_strength(password, context)
     return _hasher.hash(password)
 
 

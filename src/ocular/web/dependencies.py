@@ -5,15 +5,16 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from fastapi import Depends, Form, Request
+from fastapi import Depends, Form, Request, Security
 from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPBearer
 
 from ocular.web import credentials
 from ocular.web.auth import Visitor, plain_address
 from ocular.web.errors import ForbiddenError, SignInError, StaleFormError
 from ocular.web.registry import ServedModel
 from ocular.web.services import Services
-from ocular.web.tables import Role
+from ocular.web.tables import Role, Scope
 
 
 async def current_services(request: Request) -> Services:  # async: it need not wait for a thread
@@ -91,10 +92,20 @@ class AllowedBySession(Allowed):
 class AllowedByToken(Allowed):
     by = "token"
 
+    def __init__(self, *roles: Role, scope: Scope) -> None:
+        super().__init__(*roles)
+        self.scope = scope
+
     async def __call__(
-        self, request: Request, visitor: Annotated[Visitor | None, Depends(visitor_by_token)]
+        self,
+        request: Request,
+        visitor: Annotated[Visitor | None, Depends(visitor_by_token)],
+        _documented: Annotated[Any, Depends(HTTPBearer(auto_error=False))],  # so that OpenAPI says how to sign in
     ) -> Visitor:
-        return self.check(request, visitor)
+        allowed = self.check(request, visitor)
+        if self.scope not in allowed.scopes:
+            raise ForbiddenError(f"expected a token with the scope {self.scope}; create one under Admin")
+        return allowed
 
 
 class AllowedToMonitor(Allowed):
@@ -111,14 +122,19 @@ class AllowedToMonitor(Allowed):
         self.check(request, await run_in_threadpool(find, request, services))
 
 
+def _program(*roles: Role, scope: Scope) -> Any:
+    return Security(AllowedByToken(*roles, scope=scope), scopes=[scope.value])
+
+
 EVERYBODY, LEADERS, ADMINS = tuple(Role), (Role.MANAGER, Role.ADMIN), (Role.ADMIN,)
 AnyVisitor = Annotated[Visitor, Depends(AllowedBySession(*EVERYBODY))]
 Leader = Annotated[Visitor, Depends(AllowedBySession(*LEADERS))]
 Admin = Annotated[Visitor, Depends(AllowedBySession(*ADMINS))]
-AnyProgram = Annotated[Visitor, Depends(AllowedByToken(*EVERYBODY))]
+AnyProgram = Annotated[Visitor, _program(*EVERYBODY, scope=Scope.READ)]
+LeaderProgram = Annotated[Visitor, _program(*LEADERS, scope=Scope.READ)]
+FeedbackProgram = Annotated[Visitor, _program(*EVERYBODY, scope=Scope.FEEDBACK)]
 METRICS_READER = AllowedToMonitor("session", *ADMINS)
 API_READER = AllowedToMonitor("token", *EVERYBODY)
-LeaderProgram = Annotated[Visitor, Depends(AllowedByToken(*LEADERS))]
 
 
 async def check_csrf(visitor: AnyVisitor, csrf: Annotated[str, Form()] = "") -> None:

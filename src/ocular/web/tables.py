@@ -18,6 +18,13 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+class Scope(StrEnum):
+    """What a token may be used for."""
+
+    READ = "read"
+    FEEDBACK = "feedback"  # to give it; all feedback is read with READ
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
@@ -61,6 +68,8 @@ class Session(Base):
     address: Mapped[str] = mapped_column(String(NAME))
     created: Mapped[datetime] = mapped_column(Moment, default=now)
     seen: Mapped[datetime] = mapped_column(Moment, default=now)
+    authenticated_at: Mapped[datetime | None] = mapped_column(Moment, default=now)  # last proof of who it is
+    browser: Mapped[str] = mapped_column(String(NAME), default="", server_default=text("''"))  # its family
     user: Mapped[User] = relationship(lazy="joined")
 
 
@@ -75,6 +84,7 @@ class Token(Base):
     created: Mapped[datetime] = mapped_column(Moment, default=now)
     expires: Mapped[datetime] = mapped_column(Moment)
     used: Mapped[datetime | None] = mapped_column(Moment)
+    scopes: Mapped[str] = mapped_column(String(NAME), default="read", server_default=text("'read feedback'"))
     user: Mapped[User] = relationship(lazy="joined")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 
 from sqlalchemy import Select, delete, func, or_, select
@@ -13,10 +14,10 @@ from ocular.errors import ConfigError
 from ocular.web import credentials
 from ocular.web.database import lock
 from ocular.web.invitations import delete_links
-from ocular.web.tables import NAME, Failure, Role, Session, Token, User, now
+from ocular.web.tables import NAME, Failure, Role, Scope, Session, Token, User, now
 
 VALID_NAME = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{NAME - 1}}}")
-TOKEN_DAYS = 365
+TOKEN_DAYS, MAX_TOKEN_DAYS = 90, 365
 NO_PASSWORD = ""  # the hash of none: nothing matches it
 
 
@@ -28,8 +29,10 @@ def add_user(
     taken = ConfigError(f"Username taken: {name!r}")
     if transaction.scalar(select(User.id).where(User.name == name)) is not None:
         raise taken
-    user = User(name=name, password=NO_PASSWORD if password is None else credentials.hash_password(password))
+    user = User(name=name, password=NO_PASSWORD)
     update_user(transaction, user, role, full_name, team)
+    if password is not None:
+        user.password = _hash_password(user, password)
     transaction.add(user)
     try:
         transaction.flush()
@@ -87,11 +90,15 @@ def search_users(transaction: Transaction, text: str) -> tuple[Select[User], int
 
 def set_password(transaction: Transaction, user: User, password: str) -> None:
     """Set a password, and end all sessions, tokens and links: they may be in the same wrong hands as the old one."""
-    user.password = credentials.hash_password(password)
+    user.password = _hash_password(user, password)
     end_sessions(transaction, user)
     transaction.execute(delete(Token).where(Token.user_id == user.id))
     delete_links(transaction, user)
     delete_failures(transaction, user)
+
+
+def _hash_password(user: User, password: str) -> str:
+    return credentials.hash_password(password, (user.name, user.full_name, user.team))
 
 
 def set_active(transaction: Transaction, user: User, active: bool) -> None:
@@ -113,13 +120,20 @@ def delete_failures(transaction: Transaction, user: User) -> None:
     transaction.execute(delete(Failure).where(Failure.name == user.name))
 
 
-def add_token(transaction: Transaction, user: User, label: str, days: int = TOKEN_DAYS) -> str:
+def add_token(
+    transaction: Transaction, user: User, label: str, days: int = TOKEN_DAYS, scopes: Iterable[str] = (Scope.READ,)
+) -> str:
     """Add a token and return it: it is shown this once and only its digest is stored."""
+    wanted = sorted({*scopes})
+    if not wanted or not {*wanted} <= {*Scope}:
+        raise ConfigError(f"expected one or more of the scopes {', '.join(Scope)}, got {' '.join(wanted) or 'none'}")
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise ConfigError(f"expected 1 to {MAX_TOKEN_DAYS} days for a token, got {days}")
     secret = credentials.new_secret()
     transaction.add(
         Token(
             digest=credentials.digest(secret), user_id=user.id, label=label.strip()[:NAME] or "token",
-            expires=now() + timedelta(days=days),
+            expires=now() + timedelta(days=days), scopes=" ".join(wanted),
         )
     )  # fmt: skip
     return secret

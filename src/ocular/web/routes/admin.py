@@ -20,7 +20,7 @@ from ocular.web.dependencies import Admin, CurrentServices, GenuineForm, site_ad
 from ocular.web.errors import RefusedError
 from ocular.web.invitations import INVITATION_HOURS, create_link, invitation_address
 from ocular.web.services import Services
-from ocular.web.tables import LABEL, AuditEntry, Role, Session, Token, User, now
+from ocular.web.tables import LABEL, AuditEntry, Role, Scope, Session, Token, User, now
 from ocular.web.templating import render
 
 router = APIRouter(prefix="/admin")
@@ -30,9 +30,7 @@ ROLES = {
     Role.MANAGER: "Also sees the clients and results of the team and unassigned clients, and assigns clients.",
     Role.ADMIN: "Sees everything, and manages users, API tokens and the audit log.",
 }
-MAX_TOKEN_DAYS = 3650
-
-
+ACCESS = {"read": "Read", "feedback": "Give feedback", "feedback read": "Read and give feedback"}  # by scopes
 Search = Annotated[str, Query(max_length=LABEL)]
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
 
@@ -72,6 +70,7 @@ def _overview(
         }
     values |= {
         "visitor": visitor, "roles": ROLES, "token": token, "days": users.TOKEN_DAYS, "now": now(),
+        "max_days": users.MAX_TOKEN_DAYS, "access": ACCESS,
         "form": form, "typed": typed, "line": line, "invitation": invitation, "no_password": users.NO_PASSWORD,
         "search": search, "page": page, "n_pages": n_pages, "total": total,
         "query": urlencode({"search": search} if search else {}),
@@ -199,12 +198,14 @@ def add_token(
     visitor: Admin,
     name: Annotated[str, Form()],
     label: Annotated[str, Form()] = "",
-    days: Annotated[int, Form(ge=1, le=MAX_TOKEN_DAYS)] = users.TOKEN_DAYS,
+    days: Annotated[int, Form(ge=1, le=users.MAX_TOKEN_DAYS)] = users.TOKEN_DAYS,
+    scopes: Annotated[str, Form(max_length=LABEL)] = Scope.READ,
 ) -> Response:
     with services.database.writing() as transaction:
         user = users.find_user(transaction, name)
-        secret = users.add_token(transaction, user, label, days)
-        audit(transaction, visitor.user.name, "token created", f"{user.name}: {label} ({days} days)", visitor.address)
+        secret = users.add_token(transaction, user, label, days, scopes.split())
+        subject = f"{user.name}: {label} ({days} days; {scopes})"
+        audit(transaction, visitor.user.name, "token created", subject, visitor.address)
     return _overview(request, services, visitor, token=secret)
 
 

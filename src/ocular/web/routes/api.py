@@ -6,15 +6,14 @@ from dataclasses import asdict
 from datetime import date
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
-from fastapi.security import HTTPBearer
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
 from ocular.advisor import Recommendation
 from ocular.feedback import Status
 from ocular.web import feedback
 from ocular.web.campaign import CampaignFilter, plan_campaign, view_rows
-from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, LeaderProgram
+from ocular.web.dependencies import AnyProgram, CurrentModel, CurrentServices, FeedbackProgram, LeaderProgram
 from ocular.web.due import view_due
 from ocular.web.errors import NotFoundError
 from ocular.web.feedback import NewFeedback
@@ -26,8 +25,7 @@ from ocular.web.routes.recommendations import MAX_SUPPOSED
 from ocular.web.tables import LABEL, NOTE, Feedback
 from ocular.web.views import PatternView, Readable, ReasonView, view_pattern, view_recommendation
 
-# only so that the OpenAPI document says how to sign in; the token itself is checked in dependencies.py
-router = APIRouter(tags=["ocular"], dependencies=[Depends(HTTPBearer(auto_error=False))])
+router = APIRouter(tags=["ocular"])
 Client = Annotated[str, Query(max_length=LABEL, description="Name of a client, exactly as in the purchases.")]
 Product = Annotated[str, Query(max_length=LABEL, description="Name of a product, exactly as in the purchases.")]
 VALUE = "Expected value: chance to buy × typical price × typical quantity"
@@ -177,7 +175,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     for status, description in {
         400: "The request cannot be read.",
         401: "The token is missing, wrong, expired or revoked.",
-        403: "The user of the token does not have access.",
+        403: "The user of the token does not have access, or the token lacks the scope.",
         404: "Client, product or pattern not found.",
         405: "The address does not accept this method.",
         409: "It conflicts with what is stored now.",
@@ -339,7 +337,7 @@ def pattern(
 
 @router.post("/feedback", status_code=201, responses=REFUSALS)
 def give_feedback(
-    services: CurrentServices, served: CurrentModel, visitor: AnyProgram, given: FeedbackRequest, answer: Response
+    services: CurrentServices, served: CurrentModel, visitor: FeedbackProgram, given: FeedbackRequest, answer: Response
 ) -> SavedFeedback:
     """Store what became of a recommendation. It is stored when the answer arrives."""
     answer.headers["cache-control"] = "no-store"

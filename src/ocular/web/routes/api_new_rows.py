@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
-from fastapi.security import HTTPBearer
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from ocular.cold_start.advice import NewRecommendation
@@ -15,7 +14,7 @@ from ocular.web.registry import ServedModel
 from ocular.web.routes.api import REFUSALS, VALUE
 from ocular.web.tables import LABEL
 
-router = APIRouter(tags=["ocular"], dependencies=[Depends(HTTPBearer(auto_error=False))])
+router = APIRouter(tags=["ocular"])
 MAX_NAMES = 50
 Label = Annotated[str, Field(max_length=LABEL)]
 Values = Annotated[
