@@ -22,8 +22,12 @@ database_option = click.option(
     "--names", type=click.Choice([str(name) for name in Names]), default=str(Settings.names), show_default=True,
     help="Who reads the names of other clients in a rationale.",
 )  # fmt: skip
+@click.option(
+    "--sso", type=click.Path(path_type=Path, exists=True, dir_okay=False), envvar="OCULAR_SSO",
+    help="Settings of single sign-on: a TOML file.",
+)  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
-def serve(models: Path, db: str, host: str, port: int, names: str, insecure: bool) -> None:
+def serve(models: Path, db: str, host: str, port: int, names: str, sso: Path | None, insecure: bool) -> None:
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
 
@@ -33,8 +37,10 @@ def serve(models: Path, db: str, host: str, port: int, names: str, insecure: boo
     """
     need_web()
     from ocular.web.server import run
+    from ocular.web.sso.settings import read_sso_settings
 
-    run(Settings(models, db, names=Names(names), secure=not insecure), host, port, click.echo)
+    single_sign_on = None if sso is None else read_sso_settings(sso)
+    run(Settings(models, db, names=Names(names), secure=not insecure, sso=single_sign_on), host, port, click.echo)
 
 
 def need_web() -> None:

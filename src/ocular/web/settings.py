@@ -7,6 +7,8 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from ocular.web.sso.settings import SsoSettings
+
 
 class Names(StrEnum):
     """Who reads the names of other clients in a rationale."""
@@ -29,3 +31,4 @@ class Settings:
     watch: float = 5.0  # seconds between two checks for a new model
     max_upload: int = 16_000_000  # bytes of a file with assignments
     max_body: int = 128_000  # bytes of any other request
+    sso: SsoSettings | None = None  # single sign-on
