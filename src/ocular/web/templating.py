@@ -104,5 +104,10 @@ def render(
     headers: dict[str, str] | None = None,
 ) -> HTMLResponse:
     """Return the page of a template."""
-    defaults = {"visitor": None, "path": request.url.path, "currency": "", "sso": request.app.state.services.settings.sso}
+    defaults = {
+        "visitor": None,
+        "path": request.url.path,
+        "currency": "",
+        "sso": request.app.state.services.settings.sso,
+    }
     return HTMLResponse(_pages.get_template(name).render(defaults | values), status_code, headers)

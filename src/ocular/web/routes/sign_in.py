@@ -34,7 +34,9 @@ def form(
     """Show the form; `again` comes after a sign-in, so that no visitor means that the cookie did not come back."""
     if visitor is not None:
         return RedirectResponse(local_address(then), 303)
-    return render(request, "sign_in.html", {"then": local_address(then), "line": COOKIE_LOST if again else None, "draft": {}})
+    return render(
+        request, "sign_in.html", {"then": local_address(then), "line": COOKIE_LOST if again else None, "draft": {}}
+    )
 
 
 @router.post("/sign-in")

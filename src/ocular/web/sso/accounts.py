@@ -42,9 +42,7 @@ def sign_on(
 ) -> User | str:
     """Return the user of an ID token, with the role and team of today's groups; or one line that says why not."""
     subject = str(claims["sub"])
-    found = transaction.scalar(
-        select(Identity).where(Identity.issuer == settings.issuer, Identity.subject == subject)
-    )
+    found = transaction.scalar(select(Identity).where(Identity.issuer == settings.issuer, Identity.subject == subject))
     roles = [settings.roles[group] for group in groups if group in settings.roles]
     if not roles:
         name = found.user.name if found is not None else username_of(claims)
@@ -62,7 +60,9 @@ def sign_on(
         audit(transaction, user.name, "single sign-on refused", "deactivated", address)
         return DEACTIVATED
     team = next((team for group, team in settings.teams.items() if group in groups), "")
-    _update(transaction, user, role, _full_name(claims) or user.full_name, team if settings.teams else user.team, address)
+    _update(
+        transaction, user, role, _full_name(claims) or user.full_name, team if settings.teams else user.team, address
+    )
     return user
 
 
@@ -85,9 +85,7 @@ def _first_sign_on(
     return user
 
 
-def link(
-    transaction: Transaction, settings: SsoSettings, user: User, subject: str, actor: str, address: str
-) -> None:
+def link(transaction: Transaction, settings: SsoSettings, user: User, subject: str, actor: str, address: str) -> None:
     """Let somebody at the provider sign in as an existing user, whose password then works no longer."""
     subject = subject.strip()
     if not 0 < len(subject) <= MAX_SUBJECT:

@@ -123,7 +123,13 @@ class Provider:
         if found.get("issuer") != issuer:
             raise ProviderError(f"expected the issuer {issuer!r}, got {found.get('issuer')!r}")
         endpoints = {}
-        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint"):
+        for name in (
+            "authorization_endpoint",
+            "token_endpoint",
+            "jwks_uri",
+            "userinfo_endpoint",
+            "end_session_endpoint",
+        ):
             address = found.get(name, "")
             needed = name not in ("userinfo_endpoint", "end_session_endpoint")
             try:
@@ -140,7 +146,9 @@ class Provider:
 
     def _get(self, address: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
         try:
-            with httpx.Client(transport=LimitedTransport(self._settings.timeout), timeout=self._settings.timeout) as client:
+            with httpx.Client(
+                transport=LimitedTransport(self._settings.timeout), timeout=self._settings.timeout
+            ) as client:
                 return read_object(client.get(address, headers=headers))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ProviderError(f"{address}: {error!r}") from None

@@ -60,7 +60,7 @@ def _settings_of(table: dict[str, Any], path: Path) -> SsoSettings:
     for key in ("issuer", "client_id", "site"):
         given[key] = _text(table, key, path)
         if not given[key]:
-            raise ConfigError(f"expected {key} = \"…\" under [sso] in {path}")
+            raise ConfigError(f'expected {key} = "…" under [sso] in {path}')
     given["site"] = given["site"].rstrip("/")
     for key in ("issuer", "site"):
         check_address(given[key], key)
@@ -88,7 +88,9 @@ def _settings_of(table: dict[str, Any], path: Path) -> SsoSettings:
             raise ConfigError(f"expected {key} of 1 to {largest} seconds in {path}, got {value!r}")
         given[key] = float(value)
     if not given["local_passwords"] and not given["break_glass"]:
-        raise ConfigError(f"expected break_glass = \"USERNAME\" in {path}: without passwords, one account must keep its own")
+        raise ConfigError(
+            f'expected break_glass = "USERNAME" in {path}: without passwords, one account must keep its own'
+        )
     if table:
         raise ConfigError(f"unknown keys under [sso] in {path}: {', '.join(sorted(table))}")
     return SsoSettings(**given)
@@ -98,8 +100,12 @@ def check_address(address: str, what: str) -> None:
     """Raise unless an address is one of TLS, or of this machine."""
     parts = urlsplit(address)
     local = parts.hostname == "localhost" or is_loopback(parts.hostname or "")
-    if not parts.hostname or parts.query or parts.fragment or parts.username or (
-        parts.scheme != "https" and not (parts.scheme == "http" and local)
+    if (
+        not parts.hostname
+        or parts.query
+        or parts.fragment
+        or parts.username
+        or (parts.scheme != "https" and not (parts.scheme == "http" and local))
     ):
         raise ConfigError(f"expected an address https://… for {what}, got {address!r}")
 

@@ -22,7 +22,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("issuer", "subject"),
     )
     op.create_index("ix_identities_user_id", "identities", ["user_id"])
-    op.add_column("sessions", sa.Column("method", sa.String(length=16), server_default=sa.text("'password'"), nullable=False))
+    op.add_column(
+        "sessions", sa.Column("method", sa.String(length=16), server_default=sa.text("'password'"), nullable=False)
+    )
     op.add_column("sessions", sa.Column("id_token", sa.Text(), server_default=sa.text("''"), nullable=False))
     if "authenticated_at" not in {column["name"] for column in sa.inspect(op.get_bind()).get_columns("sessions")}:
         op.add_column("sessions", sa.Column("authenticated_at", MOMENT, nullable=True))  # 0006 adds it too
