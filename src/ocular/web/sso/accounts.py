@@ -43,7 +43,7 @@ def sign_on(
     """Return the user of an ID token, with the role and team of today's groups; or one line that says why not."""
     subject = str(claims["sub"])
     found = transaction.scalar(select(Identity).where(Identity.issuer == settings.issuer, Identity.subject == subject))
-    roles = [settings.roles[group] for group in groups if group in settings.roles]
+    roles = [Role(settings.roles[group]) for group in groups if group in settings.roles]
     if not roles:
         name = found.user.name if found is not None else username_of(claims)
         if found is not None:

@@ -23,8 +23,8 @@ class Flow:
 
     @classmethod
     def begin(cls, then: str, user_id: int | None = None) -> Flow:
-        secrets = (credentials.new_secret() for _ in range(3))
-        return cls(*secrets, then if len(then) <= MAX_NEXT else "/", user_id)
+        state, nonce, verifier = (credentials.new_secret() for _ in range(3))
+        return cls(state, nonce, verifier, then if len(then) <= MAX_NEXT else "/", user_id)
 
 
 def seal(flow: Flow, key: str) -> str:

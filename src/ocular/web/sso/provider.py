@@ -68,7 +68,7 @@ class Provider:
             return self._metadata
 
     def keys(self, *, missing: bool = False) -> list[dict[str, Any]]:
-        """Return the provider's public keys; `missing`: one is needed that is not among them, so they may have changed."""
+        """Return the provider's public keys; `missing`: one is needed that is not among those kept."""
         address = self.metadata().jwks_uri
         with self._lock:
             age = time.monotonic() - self._keys_fetched

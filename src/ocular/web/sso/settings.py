@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -10,13 +11,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ocular.errors import ConfigError
-from ocular.web.invitations import is_loopback
-from ocular.web.tables import NAME, Role
 
 SECRET_VARIABLE = "OCULAR_SSO_CLIENT_SECRET"  # noqa: S105 - the name of a variable
 MAX_SUBJECT = 255  # characters, by the standard
 CALLBACK = "/sign-in/sso/callback"
-ROLE_KEYS = {"admin_groups": Role.ADMIN, "manager_groups": Role.MANAGER, "seller_groups": Role.SELLER}  # highest first
+MAX_TEAM = 80  # characters, as in the table of users; `ocular --help` must not load a database's packages for it
+ROLE_KEYS = {"admin_groups": "admin", "manager_groups": "manager", "seller_groups": "seller"}  # highest first
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SsoSettings:
     client_secret: str = field(default="", repr=False)  # "" for a public client, which has PKCE alone
     scopes: tuple[str, ...] = ("openid", "profile", "email")
     groups_claim: str = "groups"  # dots lead into nested claims
-    roles: dict[str, Role] = field(default_factory=dict)  # by group, the highest role first
+    roles: dict[str, str] = field(default_factory=dict)  # by group
     teams: dict[str, str] = field(default_factory=dict)  # by group, in the order of the file
     local_passwords: bool = True
     break_glass: str = ""  # the account whose password always works
@@ -99,7 +99,7 @@ def _settings_of(table: dict[str, Any], path: Path) -> SsoSettings:
 def check_address(address: str, what: str) -> None:
     """Raise unless an address is one of TLS, or of this machine."""
     parts = urlsplit(address)
-    local = parts.hostname == "localhost" or is_loopback(parts.hostname or "")
+    local = parts.hostname == "localhost" or _is_loopback(parts.hostname or "")
     if (
         not parts.hostname
         or parts.query
@@ -108,6 +108,13 @@ def check_address(address: str, what: str) -> None:
         or (parts.scheme != "https" and not (parts.scheme == "http" and local))
     ):
         raise ConfigError(f"expected an address https://… for {what}, got {address!r}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _text(table: dict[str, Any], key: str, path: Path) -> str:
@@ -126,7 +133,9 @@ def _texts(table: dict[str, Any], key: str, path: Path) -> list[str]:
 
 def _teams(table: dict[str, Any], path: Path) -> dict[str, str]:
     teams = table.pop("teams", {})
-    if not isinstance(teams, dict) or not all(isinstance(team, str) and len(team) <= NAME for team in teams.values()):
+    if not isinstance(teams, dict) or not all(
+        isinstance(team, str) and len(team) <= MAX_TEAM for team in teams.values()
+    ):
         raise ConfigError(f'expected lines such as "group" = "Team" under [sso.teams] in {path}')
     return teams
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from joserfc import jws
 from joserfc.errors import JoseError
-from joserfc.jwk import JWKRegistry
+from joserfc.jwk import JWKRegistry, RSAKey
 
 from ocular.web import credentials
 from ocular.web.sso.settings import MAX_SUBJECT, SsoSettings
@@ -55,7 +55,7 @@ def check_id_token(
     key = _find_key(find_keys, alg, header.get("kid"))
     try:
         imported = JWKRegistry.import_key(key)
-        if KEY_TYPES[alg] == "RSA" and int(imported.raw_value.key_size) < MIN_RSA_BITS:
+        if isinstance(imported, RSAKey) and imported.public_key.key_size < MIN_RSA_BITS:
             raise TokenError("the key of the provider is too short")
         payload = jws.deserialize_compact(token, imported, algorithms=[alg]).payload
         claims = json.loads(payload)
