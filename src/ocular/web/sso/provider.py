@@ -7,11 +7,11 @@ import threading
 import time
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx
-from authlib.integrations.base_client import OAuthError
-from authlib.integrations.httpx_client import OAuth2Client
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
 from ocular.errors import ConfigError
 from ocular.web.errors import SignInError
@@ -82,27 +82,35 @@ class Provider:
 
     def authorization_address(self, state: str, nonce: str, verifier: str, **more: str) -> str:
         """Return where to send the browser."""
-        with self._client() as client:
-            address, _ = client.create_authorization_url(
-                self.metadata().authorization_endpoint, state=state, nonce=nonce, code_verifier=verifier, **more
+        settings = self._settings
+        return str(
+            prepare_grant_uri(
+                self.metadata().authorization_endpoint, settings.client_id, "code", redirect_uri=settings.redirect_uri,
+                scope=list(settings.scopes), state=state, nonce=nonce, code_challenge_method="S256",
+                code_challenge=create_s256_code_challenge(verifier), **more,
             )
-        return str(address)
+        )  # fmt: skip
 
     def fetch_token(self, code: str, verifier: str) -> dict[str, Any]:
         """Return the answer to a code: an ID token and an access token."""
-        try:
-            with self._client() as client:
-                return dict(
-                    client.fetch_token(
-                        self.metadata().token_endpoint, grant_type="authorization_code", code=code,
-                        code_verifier=verifier, headers={"Accept": "application/json"},
-                    )
-                )  # fmt: skip
-        except OAuthError as error:  # the code is unknown, used or of another client
-            _log.warning("single sign-on: the provider refused the code", extra={"cause": str(error.error)[:200]})
-            raise SignInError(REFUSED) from None
-        except (httpx.HTTPError, ValueError, TypeError, RecursionError) as error:
-            raise ProviderError(f"no token: {error}") from None
+        settings, metadata = self._settings, self.metadata()
+        form = {
+            "grant_type": "authorization_code", "code": code, "redirect_uri": settings.redirect_uri,
+            "code_verifier": verifier,
+        }  # fmt: skip
+        auth = None
+        if not settings.client_secret:
+            form["client_id"] = settings.client_id
+        elif "client_secret_basic" not in metadata.auth_methods and "client_secret_post" in metadata.auth_methods:
+            form |= {"client_id": settings.client_id, "client_secret": settings.client_secret}
+        else:  # RFC 6749 2.3.1 asks for both as a form encodes them
+            auth = httpx.BasicAuth(quote_plus(settings.client_id), quote_plus(settings.client_secret))
+        address = metadata.token_endpoint
+        answer = self._ask("POST", address, data=form, auth=auth, headers={"Accept": "application/json"})
+        if answer.status_code in (400, 401, 403):  # the code is unknown, used or of another client
+            _log.warning("single sign-on: the provider refused the code", extra={"cause": answer.text[:200]})
+            raise SignInError(REFUSED)
+        return read_object(answer)
 
     def user_info(self, access_token: str) -> dict[str, Any]:
         """Return the claims that the provider keeps out of the ID token."""
@@ -145,23 +153,12 @@ class Provider:
         return Metadata(**endpoints, auth_methods=tuple(map(str, methods)), names_issuer=names_issuer)
 
     def _get(self, address: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+        return read_object(self._ask("GET", address, headers=headers))
+
+    def _ask(self, method: str, address: str, **given: Any) -> httpx.Response:
+        timeout = self._settings.timeout
         try:
-            with httpx.Client(
-                transport=LimitedTransport(self._settings.timeout), timeout=self._settings.timeout
-            ) as client:
-                return read_object(client.get(address, headers=headers))
+            with httpx.Client(transport=LimitedTransport(timeout), timeout=timeout) as client:
+                return client.request(method, address, **given)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ProviderError(f"{address}: {error!r}") from None
-
-    def _client(self) -> Any:
-        settings, methods = self._settings, self.metadata().auth_methods
-        method = "none"
-        if settings.client_secret:
-            method = "client_secret_basic"
-            if method not in methods and "client_secret_post" in methods:
-                method = "client_secret_post"
-        return OAuth2Client(
-            settings.client_id, settings.client_secret or None, token_endpoint_auth_method=method,
-            scope=" ".join(settings.scopes), redirect_uri=settings.redirect_uri, code_challenge_method="S256",
-            transport=LimitedTransport(settings.timeout), timeout=settings.timeout,
-        )  # fmt: skip
