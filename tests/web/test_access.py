@@ -25,6 +25,8 @@ from ocular.web.user_import import UserPreview
 PUBLIC = {
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
+    ("GET", "/sign-in/sso"),
+    ("GET", "/sign-in/sso/callback"),  # the signed cookie says whose sign-on it is
     ("GET", "/sign-in/once/{token}"),  # the token says who may
     ("GET", "/invitation/{token}"),
     ("POST", "/invitation/{token}"),
@@ -51,6 +53,7 @@ NARROW = {  # all others are for everybody who has signed in
     "/admin/users/active": ADMINS,
     "/admin/users/import": ADMINS,
     "/admin/users/invitations.csv": ADMINS,
+    "/admin/users/link": ADMINS,
     "/admin/users/invite": ADMINS,
     "/admin/users/preview": ADMINS,
     "/admin/users/edit": ADMINS,

@@ -26,10 +26,15 @@ database_option = click.option(
     "--allowed-host", "allowed_hosts", multiple=True, metavar="NAME", envvar="OCULAR_ALLOWED_HOST",
     help="Name that people reach the site by, repeatable; '*' allows all.  [default: this machine's own and --host]",
 )  # fmt: skip
+@click.option(
+    "--sso", type=click.Path(path_type=Path, exists=True, dir_okay=False), envvar="OCULAR_SSO",
+    help="Settings of single sign-on: a TOML file.",
+)  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
 def serve(
-    models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], insecure: bool
-) -> None:
+    models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], sso: Path | None,
+    insecure: bool,
+) -> None:  # fmt: skip
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
 
@@ -39,9 +44,13 @@ def serve(
     """
     need_web()
     from ocular.web.server import run
+    from ocular.web.sso.settings import read_sso_settings
 
-    hosts = (*LOOPBACK, host, *allowed_hosts)
-    run(Settings(models, db, names=Names(names), secure=not insecure, allowed_hosts=hosts), host, port, click.echo)
+    settings = Settings(
+        models, db, names=Names(names), secure=not insecure, allowed_hosts=(*LOOPBACK, host, *allowed_hosts),
+        sso=None if sso is None else read_sso_settings(sso),
+    )  # fmt: skip
+    run(settings, host, port, click.echo)
 
 
 def need_web() -> None:

@@ -45,6 +45,7 @@ from ocular.web.routes import (
     recommendations,
     search,
     sign_in,
+    sso,
     team,
     today,
     user_import,
@@ -62,7 +63,7 @@ UNAVAILABLE = "Temporarily unavailable; try again in a moment"  # the log says m
 MAX_THREADS = 16  # that answer at once; most of them wait for the database, and MAX_COMPUTING of them compute
 COMPRESSION = 4  # level of gzip: pages get a fifth of their size in a fraction of a millisecond
 PAGES = (
-    sign_in, invitations, profile, today, clients, calls, client, recommendations, patterns, products, whitespace,
+    sign_in, sso, invitations, profile, today, clients, calls, client, recommendations, patterns, products, whitespace,
     search, new_rows, team, performance, news, model, admin, user_import,
 )  # fmt: skip
 # after these errors a person may send the feedback again

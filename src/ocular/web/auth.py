@@ -15,7 +15,7 @@ from ocular.web.audit import audit
 from ocular.web.database import BRIEF, Database, lock
 from ocular.web.errors import TooManyError
 from ocular.web.settings import Settings
-from ocular.web.tables import NAME, AuditEntry, Failure, Key, Role, Session, Token, User, now
+from ocular.web.tables import NAME, AuditEntry, Failure, Identity, Key, Role, Session, Token, User, now
 
 WINDOW = timedelta(minutes=15)
 # refused sign-ins in that time after which passwords are not checked any more
@@ -96,7 +96,18 @@ class Authenticator:
             if instead_of is not None:
                 end_session(transaction, instead_of)
             audit(transaction, user.name, "signed in", address=address)
+            if self._settings.sso is not None and user.name == self._settings.sso.break_glass:
+                audit(transaction, user.name, "break-glass account used", address=address)
         return secret
+
+    def may_use_password(self, user: User) -> bool:
+        """Return whether somebody may sign in with a password beside single sign-on."""
+        sso = self._settings.sso
+        if sso is None or user.name == sso.break_glass:
+            return True
+        with self._database.reading() as transaction:
+            linked = transaction.scalar(select(Identity.id).where(Identity.user_id == user.id).limit(1)) is not None
+        return sso.local_passwords and not linked  # the provider decides on those it knows
 
     def _attempt(self, name: str, password: str, address: str) -> User | None:
         """Check a password. The attempt counts as refused before that: of many at once, no more than allowed are."""
@@ -120,7 +131,8 @@ class Authenticator:
         if locked_until is not None:
             seconds = max(1, round((locked_until - now()).total_seconds()))
             raise TooManyError("Too many attempts; try again in 15 minutes", seconds)
-        if credentials.verify_password(password, None if user is None or not user.active else user.password):
+        usable = user is not None and user.active and self.may_use_password(user)
+        if credentials.verify_password(password, user.password if user is not None and usable else None):
             return user
         with self._database.writing() as transaction:
             audit(transaction, logged, "sign-in refused", address=address)
@@ -155,18 +167,34 @@ class Authenticator:
         return Visitor(token.user, "", address, token=label, scopes=frozenset(token.scopes.split()))
 
 
-def open_session(transaction: Transaction, user: User, address: str, lifetime: timedelta) -> str:
+def open_session(
+    transaction: Transaction,
+    user: User,
+    address: str,
+    lifetime: timedelta,
+    *,
+    method: str = "password",
+    id_token: str = "",
+    authenticated_at: datetime | None = None,
+) -> str:
     """Add a session and return its secret; sessions older than the lifetime are deleted."""
     secret = credentials.new_secret()
     transaction.execute(delete(Session).where(Session.created < now() - lifetime))
     transaction.add(
-        Session(digest=credentials.digest(secret), user_id=user.id, csrf=credentials.new_secret(), address=address)
-    )
+        Session(
+            digest=credentials.digest(secret), user_id=user.id, csrf=credentials.new_secret(), address=address,
+            method=method, id_token=id_token, authenticated_at=authenticated_at or now(),
+        )
+    )  # fmt: skip
     return secret
 
 
-def end_session(transaction: Transaction, secret: str) -> None:
-    transaction.execute(delete(Session).where(Session.digest == credentials.digest(secret)))
+def end_session(transaction: Transaction, secret: str) -> str:
+    """Delete a session; return the ID token it was opened with, "" for a password."""
+    same = Session.digest == credentials.digest(secret)
+    id_token = transaction.scalar(select(Session.id_token).where(same)) or ""
+    transaction.execute(delete(Session).where(same))
+    return id_token
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ocular.web.pattern_names import PatternNames
 from ocular.web.registry import Registry, ServedModel
 from ocular.web.settings import Settings
 from ocular.web.shown import ShownLog
+from ocular.web.sso import create_single_sign_on
 from ocular.web.tables import Key
 from ocular.web.uploads import Uploads
 from ocular.web.visibility import Visibility
@@ -34,6 +35,7 @@ class Services:
     def __init__(self, settings: Settings, database: Database, registry: Registry) -> None:
         self.settings, self.database, self.registry = settings, database, registry
         self.authenticator, self.view_log = Authenticator(settings, database), ViewLog(database)
+        self.sso = create_single_sign_on(settings, database)
         self.assignments = AssignmentCache(database, registry)
         self.visibility = Visibility(database, self.assignments, settings.names)
         self.outcomes, self.shown, self.news = OutcomeLog(database), ShownLog(database), News(database)

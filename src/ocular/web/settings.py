@@ -7,6 +7,8 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from ocular.web.sso.settings import SsoSettings
+
 
 class Names(StrEnum):
     """Who reads the names of other clients in a rationale."""
@@ -34,3 +36,4 @@ class Settings:
     max_upload: int = 16_000_000  # bytes of a file with assignments
     max_body: int = 128_000  # bytes of any other request
     allowed_hosts: tuple[str, ...] = LOOPBACK  # names that the site is reached by; ANY_HOST allows all
+    sso: SsoSettings | None = None  # single sign-on

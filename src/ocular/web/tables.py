@@ -6,7 +6,18 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Date, DateTime, ForeignKey, Index, LargeBinary, String, Text, TypeDecorator, text
+from sqlalchemy import (
+    Date,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 NAME, LABEL, NOTE, DIGEST = 80, 500, 4000, 64  # maximum lengths in characters
@@ -70,6 +81,21 @@ class Session(Base):
     seen: Mapped[datetime] = mapped_column(Moment, default=now)
     authenticated_at: Mapped[datetime | None] = mapped_column(Moment, default=now)  # last proof of who it is
     browser: Mapped[str] = mapped_column(String(NAME), default="", server_default=text("''"))  # its family
+    method: Mapped[str] = mapped_column(String(16), default="password", server_default=text("'password'"))  # or "sso"
+    id_token: Mapped[str] = mapped_column(Text, default="", server_default=text("''"))  # for the provider's sign-out
+    user: Mapped[User] = relationship(lazy="joined")
+
+
+class Identity(Base):
+    """Somebody at a provider of single sign-on, who may sign in as a user."""
+
+    __tablename__ = "identities"
+    __table_args__ = (UniqueConstraint("issuer", "subject"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    issuer: Mapped[str] = mapped_column(String(LABEL))
+    subject: Mapped[str] = mapped_column(String(255))
+    created: Mapped[datetime] = mapped_column(Moment, default=now)
     user: Mapped[User] = relationship(lazy="joined")
 
 

@@ -64,6 +64,17 @@ def written_day(text: str) -> str:
         return text
 
 
+def local_address(address: str) -> str:
+    """
+    Return where to go after the sign-in: never to another site.
+
+    >>> local_address("/calls"), local_address("//example.com"), local_address("https://example.com")
+    ('/calls', '/', '/')
+    """
+    is_local = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if is_local else "/"
+
+
 def sentence(line: str) -> str:
     """
     Return the line of an error as a sentence.
@@ -93,5 +104,10 @@ def render(
     headers: dict[str, str] | None = None,
 ) -> HTMLResponse:
     """Return the page of a template."""
-    defaults = {"visitor": None, "path": request.url.path, "currency": ""}
+    defaults = {
+        "visitor": None,
+        "path": request.url.path,
+        "currency": "",
+        "sso": request.app.state.services.settings.sso,
+    }
     return HTMLResponse(_pages.get_template(name).render(defaults | values), status_code, headers)

@@ -44,6 +44,8 @@ def accept_invitation(
     try:
         with services.database.writing() as transaction:
             link = find_link(transaction, token, "invitation")
+            if not services.authenticator.may_use_password(link.user):
+                raise ConfigError("Passwords are switched off; sign in with single sign-on")
             if password != again:
                 raise ConfigError("The passwords do not match")
             users.set_password(transaction, link.user, password)  # deletes the link too

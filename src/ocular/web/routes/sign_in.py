@@ -15,7 +15,7 @@ from ocular.web.auth import Visitor, end_session
 from ocular.web.dependencies import AnyVisitor, CurrentServices, GenuineForm, address_of, visitor_by_session
 from ocular.web.draft_feedback import read_draft, render_draft
 from ocular.web.errors import TooManyError, UnavailableError
-from ocular.web.templating import render
+from ocular.web.templating import local_address, render
 
 router = APIRouter()
 COOKIE_LOST = (
@@ -33,8 +33,10 @@ def form(
 ) -> Response:
     """Show the form; `again` comes after a sign-in, so that no visitor means that the cookie did not come back."""
     if visitor is not None:
-        return RedirectResponse(_local(then), 303)
-    return render(request, "sign_in.html", {"then": _local(then), "line": COOKIE_LOST if again else None, "draft": {}})
+        return RedirectResponse(local_address(then), 303)
+    return render(
+        request, "sign_in.html", {"then": local_address(then), "line": COOKIE_LOST if again else None, "draft": {}}
+    )
 
 
 @router.post("/sign-in")
@@ -46,7 +48,7 @@ async def sign_in(
     password: Annotated[str, Form(max_length=1000)] = "",
     then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
-    values = {"then": _local(then), "draft": draft}
+    values = {"then": local_address(then), "draft": draft}
     old_secret, address = request.cookies.get(services.cookie), address_of(request)
     try:
         secret = await services.password_threads.run(
@@ -64,9 +66,9 @@ async def sign_in(
         visitor = await run_in_threadpool(services.authenticator.visitor_of_session, secret, address)
         answer = render_draft(request, visitor, draft, "You are signed in again; save to keep your text")
     elif services.settings.secure and request.url.scheme == "http":
-        answer = RedirectResponse(f"/sign-in?{urlencode({'next': _local(then), 'again': 1})}", 303)
+        answer = RedirectResponse(f"/sign-in?{urlencode({'next': local_address(then), 'again': 1})}", 303)
     else:
-        answer = RedirectResponse(_local(then), 303)
+        answer = RedirectResponse(local_address(then), 303)
     answer.set_cookie(services.cookie, secret, httponly=True, secure=services.settings.secure, samesite="lax", path="/")
     return answer
 
@@ -74,13 +76,11 @@ async def sign_in(
 @router.post("/sign-out", dependencies=[GenuineForm])
 def sign_out(request: Request, services: CurrentServices, visitor: AnyVisitor) -> Response:
     with services.database.writing() as transaction:
-        end_session(transaction, request.cookies[services.cookie])
+        id_token = end_session(transaction, request.cookies[services.cookie])
         audit(transaction, visitor.user.name, "signed out", address=visitor.address)
-    answer = RedirectResponse("/sign-in", 303)
+    answer: Response = RedirectResponse("/sign-in", 303)
+    address = services.sso.sign_out_address(id_token) if services.sso is not None and id_token else ""
+    if address:  # a page, since our policy lets no form lead to another site
+        answer = render(request, "signed_out.html", {"address": address})
     answer.delete_cookie(services.cookie, path="/", secure=services.settings.secure, httponly=True, samesite="lax")
     return answer
-
-
-def _local(address: str) -> str:
-    """Return where to go after the sign-in: never to another site."""
-    return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
