@@ -82,11 +82,13 @@ def show_preview(request: Request, services: CurrentServices, visitor: Leader) -
 def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key: Annotated[str, Form()]) -> Response:
     """Store all of the file or nothing; it is read again, since assignments may have changed after the preview."""
     upload = services.uploads.find(visitor.user.id, key)
-    content = upload.content
     if upload.done or upload.preview.n_errors:
         return RedirectResponse("/team/assignments", 303)
     with services.database.writing() as transaction:
         lock(transaction, Assignment)
+        content = services.uploads.take(transaction, upload)
+        if content is None:  # another process was faster
+            return RedirectResponse("/team", 303)
         preview, changes = read_assignments(decode(content), served.interactions, transaction, visitor)
         if preview.errors:
             raise ConflictError(f"Nothing was changed. {preview.errors[0]}")
@@ -94,7 +96,6 @@ def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key
         subject = f"{preview.new} new, {preview.changed} changed, {preview.freed} freed"
         subject += f"; {upload.name}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:16]}"
         audit(transaction, visitor.user.name, "assignments imported", subject, visitor.address)
-    services.uploads.finish(upload)
     services.assignments.invalidate()
     return RedirectResponse("/team", 303)
 
