@@ -4,7 +4,7 @@
 # Both set up .venv first; they need Python 3.11 or later, git and make. PYTHON=python3.13 takes another interpreter.
 # make test-all   the tests on every Python from 3.11 to 3.14 that this machine has, one after the other
 
-.PHONY: demo test test-all lint bench dist clean
+.PHONY: demo test test-all lint bench dist release check-container clean
 VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
@@ -22,6 +22,14 @@ test-all:
 # wheel and sdist, each installed into an empty environment where the demo runs
 dist: $(VENV)/.test
 	scripts/check-dist
+
+# the same, with a bill of materials (CycloneDX) and requirements with hashes for pip-audit
+release: $(VENV)/.test
+	scripts/release
+
+# the steps of deploy/Containerfile in a chroot, as root: make check-container BASE=a root file system with Python
+check-container:
+	scripts/check-container $(BASE)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

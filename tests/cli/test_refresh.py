@@ -3,103 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import resource
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from command import Done, run
+from command import run
+from refresh_support import buy_more, change_settings, hidden_files, refresh, served, summary_of
 
 import ocular
-from ocular.errors import ArtifactError
-from ocular.refresh import pipeline
+from ocular.refresh import backtest, pipeline
 from ocular.refresh.backtest import Backtest
 from ocular.refresh.lock import locked
 from ocular.refresh.promotion import PROMOTIONS_FILE, read_promotions
 from ocular.refresh.serving import serving_order
-from ocular.synthetic import planted
-
-SETTINGS = """
-[source]
-purchases = "purchases.parquet"
-
-[columns]
-client = "client"
-product = "product"
-price = "price"
-quantity = "quantity"
-
-[model]
-n_coclusters = 4
-regularization = 1
-links = 0
-max_iter = 40
-
-[keep]
-folder = "models"
-models = 2
-"""
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Purchases, and a folder of models with one that a first refresh has promoted."""
-    place = tmp_path_factory.mktemp("market")
-    bought = planted(150, 60, 4, overlap=0.3, density=0.8, noise=0.02, random_state=1).interactions
-    bought.to_frame().select("client", "product").with_columns(price=10.0, quantity=1).write_parquet(
-        place / "purchases.parquet"
-    )
-    (place / "refresh.toml").write_text(SETTINGS)
-    done = run("refresh", place / "refresh.toml")
-    assert done.returncode == 0, done.stderr
-    assert summary_of(done)["status"] == "promoted"
-    return place
-
-
-@pytest.fixture
-def place(market: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(market, tmp_path / "place"))
-
-
-def refresh(place: Path, *options: object) -> Done:
-    return run("refresh", place / "refresh.toml", *options)
-
-
-def summary_of(done: Done) -> dict[str, Any]:
-    return dict(json.loads(done.stdout))
-
-
-def served(place: Path) -> str:
-    """The model that is served; whole and calibrated, or the test fails."""
-    path = serving_order(place / "models")[0][0]
-    assert ocular.load(path).calibration_ is not None
-    return path.name
-
-
-def buy_more(place: Path, n: int = 40, seed: int = 0) -> None:
-    sales = pl.read_parquet(place / "purchases.parquet")
-    more = sales.sample(n, seed=seed).with_columns(product=sales["product"].sample(n, seed=seed + 1))
-    pl.concat([sales, more]).write_parquet(place / "purchases.parquet")
-
-
-def change_settings(place: Path, old: str, new: str) -> None:
-    text = (place / "refresh.toml").read_text()
-    assert old in text
-    (place / "refresh.toml").write_text(text.replace(old, new))
-
-
-def hidden_files(place: Path) -> list[str]:
-    return sorted(path.name for path in (place / "models").iterdir() if path.name.endswith((".tmp", ".ckpt", ".old")))
 
 
 def test_unchanged_purchases_do_nothing(place: Path) -> None:
@@ -336,105 +254,55 @@ def test_a_model_that_is_refused_is_not_served_where_nothing_was_promoted(
     assert served(place) == before
 
 
-STEPS = ("save", "begin promotions", "promote")
+def with_days(place: Path) -> pl.DataFrame:
+    """The purchases of the place, over three years."""
+    sales = pl.read_parquet(place / "purchases.parquet")
+    days = np.datetime64("2022-01-01") + np.random.default_rng(3).integers(0, 1095, len(sales))
+    sales = sales.with_columns(day=pl.Series(days.astype(str)))
+    sales.write_parquet(place / "purchases.parquet")
+    change_settings(place, 'price = "price"', 'price = "price"\ntime = "day"')
+    return sales
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_full_disk_leaves_what_was_served(place: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = served(place)
+def test_purchases_with_dates_are_back_tested_by_date_too(place: Path) -> None:
+    with_days(place)
+    assert summary_of(refresh(place))["backtest_by_date"] is None  # the served model knows no dates yet
     buy_more(place)
-
-    def full(*_: Any, **__: Any) -> None:
-        raise ArtifactError("could not write: No space left on device")
-
-    with monkeypatch.context() as patch:
-        if step == "save":
-            patch.setattr(pipeline.OCuLaR, "save", full)
-        elif step == "promote":
-            patch.setattr(pipeline, "write_promotions", full)
-        else:
-            (place / "models" / PROMOTIONS_FILE).unlink()
-            patch.setattr(pipeline, "write_promotions", full)
-        done = refresh(place)
-    assert done.returncode == 2
-    assert "No space left" in done.stderr
-    assert served(place) == before
-    assert summary_of(refresh(place))["status"] == "promoted"
-
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(ocular.__file__).parents[1])}
-COMMAND = (sys.executable, "-c", "from ocular.cli import main; main()", "refresh")
-
-
-def test_files_that_may_not_grow_leave_what_was_served(place: Path) -> None:
-    """A real failing write, whichever comes first: no file may be larger than 2 kB."""
-    before = served(place)
-    buy_more(place)
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-
-    done = subprocess.run(
-        [*COMMAND, place / "refresh.toml"],
-        env=ENVIRONMENT,
-        preexec_fn=limit,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
-    assert "could not write" in done.stderr
-    assert served(place) == before
-    assert summary_of(refresh(place))["status"] == "promoted"
-
-
-def check_after_kill(place: Path, before: str) -> None:
-    """What is served is whole and calibrated, and the next run puts everything right."""
-    finished = served(place) != before
     done = refresh(place)
-    assert done.returncode == 0, done.stderr
-    assert summary_of(done)["status"] == ("unchanged" if finished else "promoted")
-    assert hidden_files(place) == []
-    assert served(place) != before
+    summary = summary_of(done)
+    assert summary["status"] == "promoted"
+    assert summary["backtest_by_date"]["hidden"] > 20
+    assert summary["backtest"]["hidden"] > 20
+    assert [gate["gate"] for gate in summary["gates"]].count("min_accuracy_ratio") == 2
+    assert "hidden purchases, the latest: recall@" in done.stderr
+    change_settings(place, "[keep]", "[gates]\nby_date = false\n[keep]")
+    buy_more(place, seed=7)
+    assert summary_of(refresh(place))["backtest_by_date"] is None
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("OCULAR_KILLS", "3"))))
-def test_a_kill_at_a_random_moment_leaves_a_whole_promoted_model(place: Path, seed: int) -> None:
+def test_the_back_test_by_date_asks_for_the_latest_purchases_only(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither model may be fitted on anything bought on or after the first day that it is asked for."""
+    sales = with_days(place)
+    refresh(place)
+    model = ocular.load(place / "models" / served(place))
+    shown: list[Any] = []
+    genuine = backtest._fit_again
+    monkeypatch.setattr(backtest, "_fit_again", lambda model, part: shown.append(part) or genuine(model, part))
+    result = backtest.compare_by_date(model, model, 0.25, 20)
+    assert result is not None
+    assert result.recall == pytest.approx(result.served_recall, abs=0.05)  # a fit without a seed differs a little
+    newest = [np.nanmax(part.purchases.time) for part in shown]
+    assert newest[0] == newest[1] < np.datetime64("2024-06-01")
+    late = sales.group_by("client", "product").agg(pl.col("day").min()).filter(pl.col("day") > str(newest[0])[:10])
+    assert result.hidden == len(late)
+
+
+def test_what_the_latest_purchases_refuse_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = served(place)
-    buy_more(place, seed=seed)
-    process = subprocess.Popen(
-        [*COMMAND, place / "refresh.toml"], env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    assert process.stderr is not None
-    process.stderr.readline()  # the purchases are read: what comes now is what a kill may interrupt
-    time.sleep(random.Random(seed).random() * 2)
-    process.kill()
-    process.communicate()
-    check_after_kill(place, before)
-
-
-KILL_AT_WRITE = """
-import os, signal, sys
-from ocular.cli import main
-left, fsync = int(sys.argv.pop(1)), os.fsync
-def count(handle):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    fsync(handle)
-os.fsync = count
-main()
-"""
-
-
-@pytest.mark.parametrize("n", [1, 3, 5, 7, 9, 10])
-def test_a_kill_at_the_nth_write_leaves_a_whole_promoted_model(place: Path, n: int) -> None:
-    """Every file is flushed before it gets its name: the writes of checkpoint, model and promotion in turn."""
-    before = served(place)
-    buy_more(place, seed=n)
-    command = [sys.executable, "-c", KILL_AT_WRITE, str(n), "refresh", place / "refresh.toml"]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    check_after_kill(place, before)
+    worse = Backtest(recall=0.1, served_recall=0.2, standard_error=0.01, at=5, hidden=100, clients=50)
+    monkeypatch.setattr(pipeline, "compare_by_date", lambda *_: worse)
+    buy_more(place)
+    done = refresh(place)
+    assert done.returncode == 3
+    assert "on the latest purchases recall@5 is 0.1000" in done.stderr
+    assert served(place) == before

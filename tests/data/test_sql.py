@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from support import postgres_server
 
+from ocular.data import databases
 from ocular.data.interactions import Interactions
 from ocular.data.readers import read_sql
 from ocular.errors import DataError, MissingExtraError, UnknownNameError
@@ -135,6 +137,26 @@ class TestPostgreSQL:
     def test_driver_in_the_url_is_ignored(self, postgres: str) -> None:
         url = postgres.replace("postgresql://", "postgresql+psycopg://")
         check(read_sql("select * from sales", url, **COLUMNS))
+
+    @pytest.mark.parametrize("form", ["postgresql://postgres@/postgres", "postgresql://postgres@:5432/postgres",
+                                      "postgresql:///postgres?user=postgres"])  # fmt: skip
+    def test_without_a_host_the_socket_is_found(
+        self, form: str, postgres: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """ADBC's libpq looks into the temporary folder alone; a server of the system is elsewhere."""
+        folder = Path(parse_qs(urlsplit(postgres).query)["host"][0])
+        monkeypatch.setattr(databases, "SOCKET_FOLDERS", (Path("/nowhere"), folder))
+        check(read_sql("select * from sales", form, **COLUMNS))
+        monkeypatch.setenv("PGHOST", "/nowhere")  # what somebody says is not overruled
+        assert "/nowhere" in refused("select * from sales", form)
+
+    @pytest.mark.parametrize(
+        "url", ["postgresql://h/d", "postgresql://u@h:5/d", "postgresql:///d?host=/x", "postgresql:///d?service=s"]
+    )
+    def test_a_host_that_is_named_stays(self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / ".s.PGSQL.5432").touch()
+        monkeypatch.setattr(databases, "SOCKET_FOLDERS", (tmp_path,))
+        assert databases._postgres_address(url) == url
 
     def test_padding_and_numeric_names(self, postgres: str) -> None:
         interactions = read_sql("select * from sales", postgres, client="big", product="code")

@@ -20,7 +20,7 @@ from ocular.evaluation.calibration import calibrate
 from ocular.synthetic.market import b2b
 from ocular.web import credentials
 from ocular.web.database import Database
-from ocular.web.settings import Settings
+from ocular.web.settings import LOOPBACK, Settings
 
 OpenSite = Callable[..., Site]
 
@@ -119,7 +119,12 @@ def open_site(first_model: Path, database_url: str) -> Iterator[OpenSite]:
     with ExitStack() as stack:
 
         def open_one(**changes: Any) -> Site:
-            usual = {"models": first_model, "database": database_url, "watch": 3600.0}
+            usual = {
+                "models": first_model,
+                "database": database_url,
+                "watch": 3600.0,
+                "allowed_hosts": ("testserver", *LOOPBACK),
+            }
             return stack.enter_context(running(Site(Settings(**usual | changes))))
 
         yield open_one

@@ -111,7 +111,7 @@ UNSAFE = [way for way in CLOSED if way.by == "session" and way.method not in SAF
 def shared(first_model: Path, sqlite_with_people: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     path = tmp_path_factory.mktemp("access") / "ocular.db"
     shutil.copy(sqlite_with_people, path)
-    with running(Site(Settings(first_model, sqlite(path), watch=3600.0))) as site:
+    with running(Site(Settings(first_model, sqlite(path), watch=3600.0, allowed_hosts=("testserver",)))) as site:
         yield site
 
 

@@ -49,7 +49,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     fit_models(sample, folder / "models")
     measure(sample, folder / "models")
     people = demo.prepare(url, folder / "models")
-    app = create_app(Settings(folder / "models", url, names=Names.EVERYBODY, secure=False))
+    app = create_app(
+        Settings(folder / "models", url, names=Names.EVERYBODY, secure=False, allowed_hosts=("testserver",))
+    )
     app.state.services.start()
     app.state.services.news.wait(60)
     yield Site(folder, url, {person.username: person.password for person in people}, app)

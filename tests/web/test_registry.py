@@ -190,7 +190,7 @@ def test_without_a_model_the_start_is_one_clear_line(tmp_path: Path, content: st
 
 
 def test_an_application_without_a_model_is_not_ready(tmp_path: Path) -> None:
-    app = create_app(Settings(tmp_path, "sqlite://"))
+    app = create_app(Settings(tmp_path, "sqlite://", allowed_hosts=("testserver",)))
     assert Browser(app).get("/healthz").status_code == 200
     assert Browser(app).get("/readyz").status_code == 503
 

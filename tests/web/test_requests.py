@@ -129,6 +129,26 @@ def test_a_request_of_our_own_pages_is_not(site: Site, headers: dict[str, str]) 
     assert browser.post("/sign-out", data={"csrf": browser.csrf}, headers=headers).status_code == 303
 
 
+@pytest.mark.parametrize("host", ["evil.example", "testserver.evil.example", "evil.example:443", "x@testserver", ""])
+def test_the_host_name_of_a_stranger_is_refused_and_not_repeated(site: Site, host: str) -> None:
+    for path in ("/", "/sign-in", "/static", "/team/", "/api/v1/patterns/", "/healthz"):
+        answer = site.stranger().get(path, headers={"host": host})
+        assert answer.status_code == 400
+        assert "location" not in answer.headers
+        assert "evil" not in answer.text
+        check_headers(answer)
+
+
+@pytest.mark.parametrize("host", ["testserver", "TestServer:8443", "localhost", "127.0.0.1:8000", "[::1]:8000"])
+def test_own_host_names_are_served_with_any_port(site: Site, host: str) -> None:
+    assert site.stranger().get("/sign-in", headers={"host": host}).status_code == 200
+
+
+def test_every_host_name_is_served_if_asked_for(open_site: OpenSite) -> None:
+    site = open_site(allowed_hosts=("*",))
+    assert site.stranger().get("/sign-in", headers={"host": "other.example"}).status_code == 200
+
+
 # ------------------------------------------------------------------------------------------------ sizes
 
 MOST = 50_000
@@ -188,6 +208,30 @@ def test_only_a_file_with_assignments_may_be_large(site: Site, path: str, kind: 
     assert browser.upload("client,seller\n" + " , \n" * 50_000).status_code == 303
     assert browser.upload("client,seller\n" + " , \n" * 4_000_000).status_code == 413
     assert stranger.post("/team/assignments/preview/", content=b"x" * 200_000).status_code == 413
+
+
+@pytest.mark.parametrize("path", ["/team/assignments/preview", "/admin/users/preview"])
+@pytest.mark.parametrize(("name", "status"), [(None, 303), ("ana", 403)])
+def test_a_file_is_not_read_before_the_session_is_checked(site: Site, path: str, name: str | None, status: int) -> None:
+    cookie = "" if name is None else f"{site.cookie}={site.browser(name).cookies[site.cookie]}"
+    sent: list[dict[str, Any]] = []
+    scope = {
+        "type": "http", "method": "POST", "scheme": "https", "path": path, "raw_path": path.encode(), "root_path": "",
+        "query_string": b"", "server": ("testserver", 443), "client": ("testclient", 50000), "http_version": "1.1",
+        "headers": [
+            (b"host", b"testserver"), (b"cookie", cookie.encode()), (b"content-type", b"multipart/form-data;boundary=x")
+        ],
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("the body was read")
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    anyio.run(site.app, scope, receive, send)
+    assert sent[0]["status"] == status
+    assert (b"connection", b"close") in sent[0]["headers"]
 
 
 def test_a_refusal_before_any_route_keeps_the_navigation(site: Site) -> None:
@@ -279,3 +323,15 @@ def test_logs_and_metrics_hold_no_names(site: Site, caplog: pytest.LogCaptureFix
     assert [(fields["route"], fields["status"]) for fields in logged] == [("/client", 200), ("none", 404)]
     assert 'route="/client",status="200"' in metrics
     assert client not in f"{caplog.text} {logged} {metrics}"
+
+
+def test_the_number_that_a_proxy_gave_a_request_is_taken_over(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "ocular.web"):
+        answer = site.stranger().get("/healthz", headers={"x-request-id": "4f1c-Proxy_77"})
+    assert answer.headers["x-request-id"] == "4f1c-Proxy_77"
+    assert [vars(record)["request"] for record in caplog.records if record.message == "request"] == ["4f1c-Proxy_77"]
+
+
+@pytest.mark.parametrize("given", ["", "short", "x" * 65, "a b c d e f", '{"level":"error"}', "Ä" * 9])
+def test_a_number_that_is_none_is_replaced(site: Site, given: str) -> None:
+    check_headers(site.stranger().get("/healthz", headers={"x-request-id": given.encode()}))

@@ -35,9 +35,9 @@ def refresh(settings_file: Path, dry_run: bool, from_scratch: bool, summary_file
     """
     from ocular.cli.present import Interrupted
     from ocular.errors import OcularError
-    from ocular.refresh.pipeline import REFUSED
     from ocular.refresh.pipeline import refresh as run_refresh
     from ocular.refresh.settings import read_settings
+    from ocular.refresh.summary import REFUSED
     from ocular.storage import check_writable
 
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ocular.web.settings import Names, Settings
+from ocular.web.settings import LOOPBACK, Names, Settings
 
 database_option = click.option(
     "--db", default=Settings.database, show_default=True, envvar="OCULAR_DB", help="sqlite:///FILE or postgresql://…"
@@ -22,8 +22,14 @@ database_option = click.option(
     "--names", type=click.Choice([str(name) for name in Names]), default=str(Settings.names), show_default=True,
     help="Who reads the names of other clients in a rationale.",
 )  # fmt: skip
+@click.option(
+    "--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
+    help="Name that people reach the site by, repeatable; '*' allows all.  [default: this machine's own and --host]",
+)  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
-def serve(models: Path, db: str, host: str, port: int, names: str, insecure: bool) -> None:
+def serve(
+    models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], insecure: bool
+) -> None:
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
 
@@ -34,7 +40,8 @@ def serve(models: Path, db: str, host: str, port: int, names: str, insecure: boo
     need_web()
     from ocular.web.server import run
 
-    run(Settings(models, db, names=Names(names), secure=not insecure), host, port, click.echo)
+    hosts = (*LOOPBACK, host, *allowed_hosts)
+    run(Settings(models, db, names=Names(names), secure=not insecure, allowed_hosts=hosts), host, port, click.echo)
 
 
 def need_web() -> None:

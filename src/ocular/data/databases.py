@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import polars as pl
 
@@ -15,6 +16,7 @@ from ocular.data.files import is_duckdb, nearest_file
 from ocular.data.tables import one_line, require
 from ocular.errors import DataError, MissingExtraError, Parameter
 
+SOCKET_FOLDERS = (Path("/var/run/postgresql"), Path("/run/postgresql"), Path("/tmp"))  # noqa: S108  as psycopg looks
 _DRIVERS = {
     "sqlite": "adbc_driver_sqlite",
     "postgresql": "adbc_driver_postgresql",
@@ -132,7 +134,29 @@ def _postgres_address(url: str) -> str:
             "expected a URL like postgresql://user:password@host:5432/database, got another form; "
             "write special characters as percent codes (@ as %40, / as %2F)"
         )
-    return f"postgresql://{address}"
+    return f"postgresql://{address}{_socket(address)}"
+
+
+def _socket(address: str) -> str:
+    """
+    Return the folder of the server's socket as a parameter, where the address names no host; else nothing.
+
+    ADBC brings its own libpq, which looks into the temporary folder only; servers of Linux packages are elsewhere.
+    """
+    parts = urlsplit(f"postgresql://{address}")
+    host, _, port = parts.netloc.rpartition("@")[2].partition(":")
+    given = dict(parse_qsl(parts.query))
+    if (
+        host
+        or given.keys() & {"host", "hostaddr", "service"}
+        or os.environ.keys() & {"PGHOST", "PGHOSTADDR", "PGSERVICE"}
+    ):
+        return ""
+    port = port or given.get("port") or os.environ.get("PGPORT") or "5432"
+    for folder in SOCKET_FOLDERS:
+        if (folder / f".s.PGSQL.{port}").exists():
+            return f"{'&' if '?' in address else '?'}host={quote(str(folder), safe='')}"
+    return ""
 
 
 def _without_secrets(text: str, url: str) -> str:

@@ -10,11 +10,15 @@ Neither has seen what it is asked for, and neither is asked for anything that it
 differences in parameters and in purchases, which is what a refresh changes. A source that is damaged in a way that
 counts do not show makes the new model worse at purchases that are known to be true. The new model may be worse by as
 much as chance explains: with few purchases a gate on the mean alone would refuse at random.
+
+Where purchases have dates, a second comparison hides what was first bought after a date, from both: can each foresee
+what came next? It sees nothing of the days since, which is why the random one stays.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +27,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ocular.data.interactions import Interactions
+from ocular.data.splits import latest_split, time_split
+from ocular.errors import DataError
 from ocular.evaluation.calibration import unfitted_twin
 from ocular.evaluation.matching import pair_codes, rows_by_label
 from ocular.evaluation.metrics import measure
@@ -59,47 +65,101 @@ class _Side(NamedTuple):
     users: NDArray[np.int64]
     items: NDArray[np.int64]
 
+    def codes(self, interactions: Interactions, n_items: int) -> NDArray[np.int64]:
+        """Return the pairs of interactions with this side's clients and products, in the other numbering."""
+        return pair_codes(interactions, self.users, self.items, n_items)
+
 
 def compare_with_served(new: OCuLaR, served: OCuLaR, share: float, at: int, seed: int = 0) -> Backtest | None:
     """Return how both do on a random share of the purchases that both know; None where these are too few."""
-    today, n_items = new.interactions_, new.interactions_.n_items
-    sides = (
-        _Side(new, np.arange(today.n_users), np.arange(n_items)),
-        _Side(served, rows_by_label(today.user_rows, served.interactions_.user_labels),
-              rows_by_label(today.item_rows, served.interactions_.item_labels)),
-    )  # fmt: skip
-    allowed = np.zeros(n_items, dtype=bool)  # what both may recommend
-    known = sides[1].items >= 0
-    allowed[sides[1].items[known & ~served.excluded_items_]] = True
-    allowed &= ~new.excluded_items_
-    codes = [pair_codes(side.model.interactions_, side.users, side.items, n_items) for side in sides]
-    common = np.intersect1d(codes[0], codes[1])
-    common = common[(common >= 0) & allowed[common % n_items]]
+    sides, allowed = _sides(new, served), _allowed(new, served)
+    codes = [side.codes(side.model.interactions_, len(allowed)) for side in sides]
+    common = _common(codes, allowed)
     n_hidden = round(share * len(common))
     if n_hidden < MIN_PAIRS or n_hidden == len(common):
         return None
     hidden = np.sort(np.random.default_rng(seed).choice(common, n_hidden, replace=False))
-    shown = [code[~np.isin(code, hidden)] for code in codes]
-    seen = np.unique(np.concatenate(shown))
+    shown = [side.model.interactions_.where(~np.isin(code, hidden)) for side, code in zip(sides, codes, strict=True)]
+    return _compare(sides, shown, hidden, allowed, at)
+
+
+def compare_by_date(new: OCuLaR, served: OCuLaR, share: float, at: int) -> Backtest | None:
+    """
+    Return how both foresee the purchases that both know as the latest, from those before them.
+
+    The date is that after which the served model's clients made this share of their first purchases of a product.
+    None where dates say little of what comes next, as in `latest_split`, or where the purchases are too few.
+    """
+    split = latest_split(served.interactions_, share)
+    if split is None or split.test.purchases is None or split.test.purchases.time is None:
+        return None
+    date = np.nanmin(split.test.purchases.time)
+    sides, allowed = _sides(new, served), _allowed(new, served)
+    try:
+        splits = [time_split(side.model.interactions_, date) for side in sides]
+    except DataError:  # today's purchases have no dates, or none on one of its sides
+        return None
+    late = [side.codes(part.test, len(allowed)) for side, part in zip(sides, splits, strict=True)]
+    hidden = _common(late, allowed)
+    if len(hidden) < MIN_PAIRS:
+        return None
+    return _compare(sides, [part.train for part in splits], hidden, allowed, at)
+
+
+def _sides(new: OCuLaR, served: OCuLaR) -> tuple[_Side, _Side]:
+    today = new.interactions_
+    return (
+        _Side(new, np.arange(today.n_users), np.arange(today.n_items)),
+        _Side(served, rows_by_label(today.user_rows, served.interactions_.user_labels),
+              rows_by_label(today.item_rows, served.interactions_.item_labels)),
+    )  # fmt: skip
+
+
+def _allowed(new: OCuLaR, served: OCuLaR) -> NDArray[np.bool_]:
+    """Return which products both may recommend, in the numbering of the new model."""
+    items = rows_by_label(new.interactions_.item_rows, served.interactions_.item_labels)
+    allowed = np.zeros(new.interactions_.n_items, dtype=bool)
+    allowed[items[(items >= 0) & ~served.excluded_items_]] = True
+    return allowed & ~new.excluded_items_
+
+
+def _common(codes: Sequence[NDArray[np.int64]], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the pairs that are on both sides, of products that both may recommend, sorted."""
+    common: NDArray[np.int64] = np.intersect1d(codes[0], codes[1])
+    return common[(common >= 0) & allowed[common % len(allowed)]]
+
+
+def _compare(
+    sides: Sequence[_Side],
+    shown: Sequence[Interactions],
+    hidden: NDArray[np.int64],
+    allowed: NDArray[np.bool_],
+    at: int,
+) -> Backtest:
+    """Fit each side again to what it is shown, and return how much of the hidden pairs it recommends."""
+    n_items = len(allowed)
+    seen = np.unique(np.concatenate([side.codes(part, n_items) for side, part in zip(sides, shown, strict=True)]))
     seen = seen[seen >= 0]
     at = max(1, min(at, int(allowed.sum()) // 10))  # of few products nearly all would be recommended
     recalls = []
-    for side, code in zip(sides, codes, strict=True):
-        twin = _fit_without(side.model, np.isin(code, hidden))
+    for side, part in zip(sides, shown, strict=True):
+        twin = _fit_again(side.model, part)
         twin.excluded_items_ = ~_at(allowed, side.items)
         train, test = (_matrix(pairs, side, n_items) for pairs in (seen, hidden))
         scores = measure(twin, train, test, M=at)
         recalls.append(scores.per_user["recall"][np.argsort(side.users[scores.users]), 0])  # the same clients
     new_recall, served_recall = recalls
     error = float(np.std(new_recall - served_recall, ddof=1) / np.sqrt(len(new_recall))) if len(new_recall) > 1 else 0.0
-    return Backtest(float(new_recall.mean()), float(served_recall.mean()), error, at, n_hidden, clients=len(new_recall))
+    return Backtest(
+        float(new_recall.mean()), float(served_recall.mean()), error, at, len(hidden), clients=len(new_recall)
+    )
 
 
-def _fit_without(model: OCuLaR, hidden: NDArray[np.bool_]) -> OCuLaR:
+def _fit_again(model: OCuLaR, shown: Interactions) -> OCuLaR:
     twin = unfitted_twin(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model itself has said so already
-        twin.fit(model.interactions_.where(~hidden))
+        twin.fit(shown)
     if twin.interrupted_:
         raise KeyboardInterrupt
     return twin

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ocular.errors import ArtifactError, ConfigError, DataError
 from ocular.evaluation.calibration import calibrate
 from ocular.model import OCuLaR, fitted_parameters, load
 from ocular.refresh import leftovers
-from ocular.refresh.backtest import Backtest, compare_with_served
+from ocular.refresh.backtest import Backtest, compare_by_date, compare_with_served
 from ocular.refresh.fingerprint import fingerprint_of
 from ocular.refresh.lock import locked
 from ocular.refresh.promotion import (
@@ -36,36 +36,12 @@ from ocular.refresh.promotion import (
 from ocular.refresh.sanity import Check, Facts, check_data
 from ocular.refresh.serving import BROKEN, one_line, serving_order
 from ocular.refresh.settings import FIRST_FIT, Settings
+from ocular.refresh.summary import PROMOTED, REFUSED, UNCHANGED, WOULD_PROMOTE, Summary
 
-PROMOTED, UNCHANGED, REFUSED, WOULD_PROMOTE = "promoted", "unchanged", "refused", "would promote"
 LOCK_FILE = ".refresh.lock"
 COMMAND = "ocular refresh"
 
 Say = Callable[[str], None]
-
-
-@dataclass
-class Summary:
-    """What a refresh did, for people and for monitoring."""
-
-    status: str = REFUSED
-    reason: str = ""
-    model: str | None = None  # name of the new model's folder; None where none was saved
-    served: str | None = None  # name of the model that is served afterwards
-    data: Facts | None = None
-    data_before: Facts | None = None  # of the model that was served when the run began
-    gates: list[Check] = field(default_factory=list)
-    backtest: Backtest | None = None
-    started_from: str | None = None  # the model that the fit went on from
-    sweeps: int | None = None
-    removed: list[str] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        plain = asdict(self)
-        if self.backtest is not None:
-            plain["backtest"] = self.backtest._asdict() | {"ratio": self.backtest.ratio}
-        return plain
 
 
 @dataclass(frozen=True)
@@ -99,7 +75,7 @@ def refresh(settings: Settings, *, dry_run: bool = False, from_scratch: bool = F
         if not from_scratch and (unchanged := _unchanged(promotions, served, fingerprint)):
             summary.status, summary.reason = UNCHANGED, unchanged
             if not dry_run:  # a run that was killed after its promotion has not tidied up
-                _keep(settings, summary)
+                _tidy_up(settings, summary, say)
             return summary
         before = None if served is None else served.model.interactions_
         summary.data_before = None if before is None else Facts.of(before)
@@ -110,10 +86,7 @@ def refresh(settings: Settings, *, dry_run: bool = False, from_scratch: bool = F
         )
         acceptable = _passes(summary, _calibrated(model, settings, say))
         if served is not None and acceptable:
-            summary.backtest = compare_with_served(
-                model, served.model, settings.gates.held_out, settings.gates.at, seed=model.config_.seed or 0
-            )
-            acceptable = _passes(summary, _accurate(summary.backtest, settings, say))
+            acceptable = _passes(summary, _backtest(model, served.model, settings, summary, say))
         if dry_run:
             summary.status = WOULD_PROMOTE if acceptable else REFUSED
             return summary
@@ -122,10 +95,10 @@ def refresh(settings: Settings, *, dry_run: bool = False, from_scratch: bool = F
         model.save(folder / name)
         summary.model = name
         if acceptable:
-            _promote(folder, name, fingerprint, promotions, summary)
+            _promote(folder, name, fingerprint, promotions, summary, say)
         else:
             summary.reason += f"; {name} is saved but not served: `ocular promote {folder / name}` overrules the gate"
-        _keep(settings, summary)
+        _tidy_up(settings, summary, say)
         return summary
 
 
@@ -244,18 +217,27 @@ def _calibrated(model: OCuLaR, settings: Settings, say: Say) -> list[Check]:
     return []
 
 
-def _accurate(backtest: Backtest | None, settings: Settings, say: Say) -> list[Check]:
-    if backtest is None:
+def _backtest(model: OCuLaR, served: OCuLaR, settings: Settings, summary: Summary, say: Say) -> list[Check]:
+    """Compare the new model with the served one, and return whether it is as accurate."""
+    share, at = settings.gates.held_out, settings.gates.at
+    summary.backtest = compare_with_served(model, served, share, at, seed=model.config_.seed or 0)
+    if summary.backtest is None:
         say("no back-test: the purchases that the served model shares with today's are too few")
-        return []
+    if settings.gates.by_date:
+        summary.backtest_by_date = compare_by_date(model, served, share, at)
+    named = (("random", summary.backtest), ("the latest", summary.backtest_by_date))
+    return [_accurate(kind, backtest, settings, say) for kind, backtest in named if backtest is not None]
+
+
+def _accurate(kind: str, backtest: Backtest, settings: Settings, say: Say) -> Check:
     limit = settings.gates.min_accuracy_ratio
     found = (
         f"recall@{backtest.at} is {backtest.recall:.4f}, that of the served model {backtest.served_recall:.4f} "
         f"(standard error of the difference {backtest.standard_error:.4f})"
     )
-    say(f"back-test on {backtest.hidden:,} hidden purchases: {found}")
-    text = f"{found}: min_accuracy_ratio is {limit:g}"
-    return [Check("min_accuracy_ratio", backtest.ratio, limit, backtest.ratio >= limit or backtest.may_be_chance, text)]
+    say(f"back-test on {backtest.hidden:,} hidden purchases, {kind}: {found}")
+    text = f"on {kind} purchases {found}: min_accuracy_ratio is {limit:g}"
+    return Check("min_accuracy_ratio", backtest.ratio, limit, backtest.ratio >= limit or backtest.may_be_chance, text)
 
 
 def _first_promotions(served: _Served | None) -> Promotions:
@@ -270,7 +252,7 @@ def _begin_promotions(folder: Path, promotions: Promotions) -> None:
             write_promotions(folder, promotions)
 
 
-def _promote(folder: Path, name: str, fingerprint: str, before: Promotions, summary: Summary) -> None:
+def _promote(folder: Path, name: str, fingerprint: str, before: Promotions, summary: Summary, say: Say) -> None:
     """Name the model in promoted.json, unless somebody has changed that since the run began."""
     with changing(folder):
         promotions = read_promotions(folder) or Promotions()
@@ -278,8 +260,21 @@ def _promote(folder: Path, name: str, fingerprint: str, before: Promotions, summ
             now = " ".join(promotions.names[:1]) or "nothing"
             summary.reason = f"{now} was promoted while this run was under way; {name} is saved but not served"
             return
-        write_promotions(folder, promotions.with_first(new_promotion(name, COMMAND, fingerprint)))
+        try:
+            write_promotions(folder, promotions.with_first(new_promotion(name, COMMAND, fingerprint)))
+        except ArtifactError as error:
+            if (read_promotions(folder) or Promotions()).names[:1] != [name]:
+                raise
+            say(f"{name} is promoted, but the disk has not confirmed it: {error}")  # the flush after the rename failed
     summary.status, summary.served = PROMOTED, name
+
+
+def _tidy_up(settings: Settings, summary: Summary, say: Say) -> None:
+    """Keep the latest models; what cannot be removed now waits for the next run, as a promotion has taken place."""
+    try:
+        _keep(settings, summary)
+    except (ArtifactError, OSError) as error:
+        say(f"old models stay: {error}")
 
 
 def _keep(settings: Settings, summary: Summary) -> None:

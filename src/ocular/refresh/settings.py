@@ -34,6 +34,7 @@ class Gates:
     may_get_older: bool = False  # whether the newest purchase may be older than last time
     min_accuracy_ratio: float = 0.9  # recall of the new model over that of the served one
     held_out: float = 0.25  # share of the purchases that the back-test hides from both
+    by_date: bool = True  # whether there is a second back-test, on the latest purchases, where they have dates
     at: int = 20  # recommendations per client in the back-test
     calibration: bool = True  # whether a model needs hit rates
 

@@ -20,7 +20,7 @@ from ocular.errors import OcularError, UnknownNameError
 from ocular.version import __version__
 from ocular.web.auth import Visitor
 from ocular.web.database import Database, DatabaseError
-from ocular.web.dependencies import visitor_by_session
+from ocular.web.dependencies import LEADERS, AllowedBySession, visitor_by_session
 from ocular.web.draft_feedback import read_draft, render_draft
 from ocular.web.errors import ConflictError, InputError, RefusedError, SignInError, StaleFormError
 from ocular.web.middleware import Guard
@@ -94,8 +94,14 @@ def create_app(settings: Settings) -> FastAPI:
     for kind in (OcularError, HTTPException, RequestValidationError, IntegrityError):
         app.add_exception_handler(kind, _refuse)
     app.add_middleware(GZipMiddleware, compresslevel=COMPRESSION)
-    app.add_middleware(Guard, settings=settings, refuse=_refuse, fail=_fail)
+    app.add_middleware(Guard, settings=settings, refuse=_refuse, fail=_fail, check_upload=_check_upload)
     return app
+
+
+async def _check_upload(request: Request) -> None:
+    """Raise unless the request is of somebody who may send files; which files, the route checks."""
+    visitor = await run_in_threadpool(visitor_by_session, request, request.app.state.services)
+    AllowedBySession(*LEADERS).check(request, visitor)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

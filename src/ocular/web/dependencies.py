@@ -64,7 +64,8 @@ class Allowed:
     def __init__(self, *roles: Role) -> None:
         self.roles = frozenset(roles)
 
-    def _check(self, request: Request, visitor: Visitor | None) -> Visitor:
+    def check(self, request: Request, visitor: Visitor | None) -> Visitor:
+        """Return the visitor, or raise unless they have signed in with one of the roles."""
         if visitor is None:
             raise SignInError("Sign in first" if self.by == "session" else "expected a valid token: Bearer …")
         request.state.visitor = visitor  # a refusal keeps the navigation
@@ -79,7 +80,7 @@ class AllowedBySession(Allowed):
     async def __call__(
         self, request: Request, visitor: Annotated[Visitor | None, Depends(visitor_by_session)]
     ) -> Visitor:
-        return self._check(request, visitor)
+        return self.check(request, visitor)
 
 
 class AllowedByToken(Allowed):
@@ -88,7 +89,7 @@ class AllowedByToken(Allowed):
     async def __call__(
         self, request: Request, visitor: Annotated[Visitor | None, Depends(visitor_by_token)]
     ) -> Visitor:
-        return self._check(request, visitor)
+        return self.check(request, visitor)
 
 
 EVERYBODY, LEADERS, ADMINS = tuple(Role), (Role.MANAGER, Role.ADMIN), (Role.ADMIN,)

@@ -16,6 +16,10 @@ class Names(StrEnum):
     NOBODY = "nobody"
 
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # names of this machine
+ANY_HOST = "*"
+
+
 @dataclass(frozen=True)
 class Settings:
     """How the application is run; the command line fills it in."""
@@ -29,3 +33,4 @@ class Settings:
     watch: float = 5.0  # seconds between two checks for a new model
     max_upload: int = 16_000_000  # bytes of a file with assignments
     max_body: int = 128_000  # bytes of any other request
+    allowed_hosts: tuple[str, ...] = LOOPBACK  # names that the site is reached by; ANY_HOST allows all
