@@ -26,9 +26,20 @@ database_option = click.option(
     "--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
     help="Name that people reach the site by, repeatable; '*' allows all.  [default: this machine's own and --host]",
 )  # fmt: skip
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 64),
+    help="Processes that answer; they share the model's arrays. About one per core.",
+)  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
 def serve(
-    models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], insecure: bool
+    models: Path,
+    db: str,
+    host: str,
+    port: int,
+    names: str,
+    allowed_hosts: tuple[str, ...],
+    workers: int,
+    insecure: bool,
 ) -> None:
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
@@ -41,7 +52,8 @@ def serve(
     from ocular.web.server import run
 
     hosts = (*LOOPBACK, host, *allowed_hosts)
-    run(Settings(models, db, names=Names(names), secure=not insecure, allowed_hosts=hosts), host, port, click.echo)
+    settings = Settings(models, db, names=Names(names), secure=not insecure, allowed_hosts=hosts)
+    run(settings, host, port, click.echo, workers=workers)
 
 
 def need_web() -> None:
