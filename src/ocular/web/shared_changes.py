@@ -10,7 +10,7 @@ from ocular.web import credentials
 from ocular.web.database import Database
 from ocular.web.tables import Change
 
-Subject = Literal["assignments", "pattern names"]
+Subject = Literal["assignments"]
 
 
 class SharedChanges:

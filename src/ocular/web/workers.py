@@ -54,6 +54,9 @@ def run_workers(settings: Settings, listening: socket.socket, n: int, serve: Ser
     configure_logs()
     with _array_folder() as folder, _stop_signals() as stop:
         settings = replace(settings, arrays=folder)
+        metrics = folder / ".metrics"  # whichever worker is asked counts for all
+        metrics.mkdir(mode=0o700)
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(metrics)
         workers = [_start(settings, listening, serve) for _ in range(n)]
         try:
             if all(_is_ready(worker, stop) for worker in workers):
