@@ -49,11 +49,15 @@ def wait(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def process_of(server: Server, answer: httpx2.Response) -> int:
     """The process that gave an answer, as the log has it."""
-    number = answer.headers["x-request-id"]
-    for line in server.log.read_text().splitlines():
-        if line.startswith("{") and (entry := json.loads(line)).get("request") == number:
-            return int(entry["process"])
-    raise AssertionError(f"{number} is not in the log")
+    line, wanted = "", f'"request": "{answer.headers["x-request-id"]}"'
+
+    def is_logged() -> bool:  # the line is written after the answer
+        nonlocal line
+        line = next((found for found in server.log.read_text().splitlines(keepends=True) if wanted in found), "")
+        return line.endswith("\n")
+
+    wait(is_logged)
+    return int(json.loads(line)["process"])
 
 
 def ask(server: Server, worker: int, cookies: httpx2.Cookies, address: str) -> httpx2.Response:

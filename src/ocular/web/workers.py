@@ -49,7 +49,9 @@ class Worker:
     due: float | None = None
 
 
-def run_workers(settings: Settings, listening: socket.socket, n: int, serve: Serve, ready: Callable[[], object]) -> None:
+def run_workers(
+    settings: Settings, listening: socket.socket, n: int, serve: Serve, ready: Callable[[], object]
+) -> None:
     """Serve with n workers until SIGTERM or SIGINT; `ready` is called once all of them serve."""
     configure_logs()
     with _array_folder() as folder, _stop_signals() as stop:
