@@ -1,4 +1,4 @@
-"""Several processes serve one site: what one of them takes another goes on with, and none of them is missed for long."""
+"""Several processes serve one site: what one takes another goes on with, and none of them is missed for long."""
 
 from __future__ import annotations
 

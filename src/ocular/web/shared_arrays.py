@@ -63,7 +63,7 @@ def _mapped(file: Path) -> NDArray[Any]:
     if file.stat().st_size == 0:
         raise ValueError(f"{file.name} is empty")
     try:
-        opened = np.load(file, mmap_mode="c", allow_pickle=False)
+        opened: NDArray[Any] = np.load(file, mmap_mode="c", allow_pickle=False)
     except ValueError:  # an array of no elements cannot be mapped
         opened = np.load(file, allow_pickle=False)
     return opened.view(np.ndarray)
