@@ -11,7 +11,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 
 class LogFormatter(JsonFormatter):
-    """Writes `level`, `event`, `process`, fields given as `extra`, `trace` for an exception, and `at`, the time in UTC."""
+    """Writes `level`, `event`, `process`, fields given as `extra`, `trace` for an exception, and `at` in UTC."""
 
     def __init__(self) -> None:
         super().__init__(
