@@ -21,7 +21,7 @@ import os
 import stat
 import time
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +59,8 @@ class Streamed(NamedTuple):
 
 
 Arrays = Mapping[str, NDArray[Any] | Streamed]
+# takes the arrays of a model and its digest, returns the same ones, which may be in memory that processes share
+Share = Callable[[Mapping[str, NDArray[Any]], str], Mapping[str, NDArray[Any]]]
 
 
 class SavedInteractions(Protocol):
@@ -184,13 +186,13 @@ def check_target(path: Path) -> None:
         )
 
 
-def read_model(path: Path) -> SavedModel[Interactions]:
-    """Read the folder `path` and check all of it."""
+def read_model(path: Path, share: Share | None = None) -> SavedModel[Interactions]:
+    """Read the folder `path` and check all of it; `share` may put its arrays elsewhere."""
     while True:
         folder = present(path.resolve())
         before = _identity(folder)
         try:
-            return _read_folder(folder)
+            return _read_folder(folder, share)
         except ArtifactError:
             if _identity(present(path.resolve())) == before:
                 raise
@@ -228,13 +230,15 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _read_folder(path: Path) -> SavedModel[Interactions]:
+def _read_folder(path: Path, share: Share | None) -> SavedModel[Interactions]:
     manifest = read_manifest(path)
     try:
         contents = {name: _read_checked(path / name, manifest["files"][name]) for name in FILES}
         _check_growth(contents[ARRAYS])
         with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+        if share is not None:
+            arrays = dict(share(arrays, manifest["digest"]))
         if manifest["version"] == 1:
             manifest, arrays = _from_version_1(manifest, arrays)
         currency = str(manifest["data"].get("currency", ""))

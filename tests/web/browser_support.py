@@ -43,9 +43,9 @@ def start_chromium(kind: BrowserType) -> Browser:
     return kind.launch(executable_path=chromium_path(), args=FLAGS)
 
 
-def small_model(folder: Path) -> OCuLaR:
+def small_model(folder: Path, random_state: int = 0) -> OCuLaR:
     """80 made-up companies × 40 products, saved in the folder."""
-    model = OCuLaR(6, 20.0, random_state=0).fit(b2b(80, 40).interactions)
+    model = OCuLaR(6, 20.0, random_state=random_state).fit(b2b(80, 40).interactions)
     model.save(folder)
     return model
 
@@ -61,14 +61,14 @@ def add_user(database: str, name: str, role: str, team: str = "", full_name: str
 class Server:
     """`ocular serve` as a process of its own on a free port of this machine."""
 
-    def __init__(self, models: Path, database: str, log: Path) -> None:
+    def __init__(self, models: Path, database: str, log: Path, *options: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url, self.log = f"http://127.0.0.1:{port}", log
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                [*COMMAND, "serve", str(models), "--db", database, "--port", str(port), "--insecure"],
+                [*COMMAND, "serve", str(models), "--db", database, "--port", str(port), "--insecure", *options],
                 stdout=file, stderr=file, env=os.environ | {"PYTHONUNBUFFERED": "1"},
             )  # fmt: skip
 
@@ -105,8 +105,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(models: Path, database: str, log: Path) -> Iterator[Server]:
-    server = Server(models, database, log)
+def serving(models: Path, database: str, log: Path, *options: str) -> Iterator[Server]:
+    server = Server(models, database, log, *options)
     try:
         server.wait()
         yield server

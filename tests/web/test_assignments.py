@@ -265,17 +265,22 @@ def test_a_new_file_takes_the_place_of_the_one_before(site: Site) -> None:
     assert site.owners()[client] == "ana"
 
 
-def test_files_wait_for_a_while_and_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+@both_databases
+def test_files_wait_for_a_while_and_only_so_many(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads, "MAX_BYTES", 100)
-    kept = uploads.Uploads()
+    kept, other = uploads.Uploads(site.database), uploads.Uploads(site.database)  # as in two processes
     first, second = (kept.store(user, "x.csv", b"x" * 40, Preview()) for user in (1, 2))
-    assert [kept.find(user) for user in (1, 2)] == [first, second]
+    assert [other.find(user) for user in (1, 2)] == [first, second]
     third = kept.store(3, "x.csv", b"x" * 40, Preview())
     with pytest.raises(NotFoundError):
-        kept.find(1)  # the oldest
-    assert [kept.find(user) for user in (2, 3)] == [second, third]
-    kept.store(4, "x.csv", b"x" * 200, Preview())  # alone it may be as large as a request
-    assert kept.find(4).content == b"x" * 200
+        other.find(1)  # the oldest
+    assert [other.find(user) for user in (2, 3)] == [second, third]
+    fourth = kept.store(4, "x.csv", b"x" * 200, Preview())  # alone it may be as large as a request
+    with site.database.writing() as transaction:
+        assert other.take(transaction, fourth) == b"x" * 200
+    with site.database.writing() as transaction:
+        assert kept.take(transaction, fourth) is None  # once
+    assert kept.find(4).done
     with pytest.raises(NotFoundError):
         kept.find(3)
     monkeypatch.setattr(uploads, "MAX_AGE", -1.0)

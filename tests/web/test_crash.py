@@ -134,6 +134,46 @@ def test_killed_with_postgres(models: Path, postgres: Any, tmp_path: Path) -> No
     killed_under_load(models, postgres.get_uri("killed"), tmp_path / "log")
 
 
+def workers_of(server: Server) -> list[int]:
+    """The processes that the server started to answer for it."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def workers_killed_under_load(models: Path, database: str, log: Path, *, everybody: bool) -> None:
+    """Kill one worker of two, or both of them and the parent; what was confirmed is there."""
+    token = make_token(database)
+    with serving(models, database, log, "--workers", "2") as server:
+        with Writers(server, token).working() as writers:
+            writers.wait_for(CONFIRMED)
+            workers = workers_of(server)
+            assert len(workers) == 2
+            for worker in workers if everybody else workers[:1]:
+                os.kill(worker, signal.SIGKILL)
+            if everybody:
+                server.kill()
+        if not everybody:
+            with Writers(server, token).working() as more:  # by the one that is left, and by the one started anew
+                more.wait_for(CONFIRMED)
+            assert set(more.answers) == {201}
+            assert more.confirmed.items() <= kept(database).items()
+        assert set(writers.answers) == {201}
+    assert len(writers.confirmed) >= CONFIRMED
+    assert writers.confirmed.items() <= kept(database).items()
+
+
+@pytest.mark.parametrize("everybody", [False, True], ids=["one worker", "all"])
+def test_workers_killed_with_sqlite(models: Path, tmp_path: Path, everybody: bool) -> None:
+    workers_killed_under_load(models, f"sqlite:///{tmp_path / 'web.db'}", tmp_path / "log", everybody=everybody)
+
+
+@pytest.mark.parametrize("everybody", [False, True], ids=["one worker", "all"])
+def test_workers_killed_with_postgres(models: Path, postgres: Any, tmp_path: Path, everybody: bool) -> None:
+    name = f"workers_{int(everybody)}"
+    postgres.psql(f"create database {name}")
+    workers_killed_under_load(models, postgres.get_uri(name), tmp_path / "log", everybody=everybody)
+
+
 def test_database_goes_away_and_comes_back(models: Path, postgres: Any, tmp_path: Path) -> None:
     postgres.psql("create database away")
     database = postgres.get_uri("away")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 
 from ocular.web.logs import LogFormatter
@@ -23,6 +24,7 @@ def test_an_entry_has_time_level_event_and_its_fields() -> None:
     at = datetime.fromisoformat(str(found.pop("at")))
     assert at.tzinfo is not None
     assert abs((datetime.now(UTC) - at).total_seconds()) < 60
+    assert found.pop("process") == os.getpid()
     assert found == {"level": "info", "event": "serving the model one", "request": "0a1b", "status": 200}
 
 

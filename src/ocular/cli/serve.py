@@ -30,10 +30,14 @@ database_option = click.option(
     "--sso", type=click.Path(path_type=Path, exists=True, dir_okay=False), envvar="OCULAR_SSO",
     help="Settings of single sign-on: a TOML file.",
 )  # fmt: skip
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 64),
+    help="Processes that answer; they share the model's arrays. About one per core.",
+)  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Cookies without TLS: only on your own machine.")
 def serve(
     models: Path, db: str, host: str, port: int, names: str, allowed_hosts: tuple[str, ...], sso: Path | None,
-    insecure: bool,
+    workers: int, insecure: bool,
 ) -> None:  # fmt: skip
     """
     Serve the newest model in MODELS, a folder of models or one model. A newer one is picked up without a restart.
@@ -50,7 +54,7 @@ def serve(
         models, db, names=Names(names), secure=not insecure, allowed_hosts=(*LOOPBACK, host, *allowed_hosts),
         sso=None if sso is None else read_sso_settings(sso),
     )  # fmt: skip
-    run(settings, host, port, click.echo)
+    run(settings, host, port, click.echo, workers=workers)
 
 
 def need_web() -> None:

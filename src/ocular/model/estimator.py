@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, BiclusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from ocular.artifact import read_model
+from ocular.artifact import Share, read_model
 from ocular.data.interactions import Interactions
 from ocular.data.matrices import check_positives, frame_labels
 from ocular.data.ordering import Ordering
@@ -384,7 +384,12 @@ def fitted_parameters(model: OCuLaR) -> dict[str, Any]:
 
 def load(path: str | os.PathLike[str]) -> OCuLaR:
     """Read a model saved with `OCuLaR.save` and check it; it needs no training file."""
-    saved = read_model(Path(path))
+    return load_shared(path, None)
+
+
+def load_shared(path: str | os.PathLike[str], share: Share | None) -> OCuLaR:
+    """Read a model as `load` does, with arrays where `share` puts them."""
+    saved = read_model(Path(path), share)
     model = OCuLaR(**parameters_of(saved.config, saved.evidence), min_value=saved.min_value)
     try:
         model._restore(saved)

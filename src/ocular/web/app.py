@@ -53,6 +53,7 @@ from ocular.web.routes import (
 )
 from ocular.web.services import Services
 from ocular.web.settings import Settings
+from ocular.web.shared_arrays import SharedArrays
 from ocular.web.static_files import InMemoryStaticFiles
 from ocular.web.tables import LABEL
 from ocular.web.templating import render
@@ -72,7 +73,8 @@ RETRYABLE = (StaleFormError, ConflictError, InputError, RequestValidationError, 
 
 def create_app(settings: Settings) -> FastAPI:
     """Return the application; its database is opened and its model loaded when it starts."""
-    database, registry = Database(settings.database), Registry(settings.models, settings.watch)
+    arrays = None if settings.arrays is None else SharedArrays(settings.arrays)
+    database, registry = Database(settings.database), Registry(settings.models, settings.watch, arrays)
     services = Services(settings, database, registry)
 
     @asynccontextmanager

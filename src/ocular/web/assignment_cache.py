@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from ocular.web.database import Database
 from ocular.web.registry import Registry, ServedModel
+from ocular.web.shared_changes import SharedChanges
 from ocular.web.tables import Assignment, User
 
 MAX_AGE = 30.0  # seconds that assignments serve for lists; a single client is always looked up
@@ -23,7 +24,7 @@ class AssignedClients:
     """The clients of each person, as rows of a model."""
 
     version: str  # of the model
-    epoch: object  # in which it was read
+    stamp: str  # of the latest change of assignments when it was read
     expires: float  # when it is to be read again
     by_user: dict[int, NDArray[np.int64]]  # ascending
     teams: dict[int, str]  # of these users
@@ -49,24 +50,23 @@ class AssignmentCache:
     """One copy of the assignments, shared by all threads."""
 
     def __init__(self, database: Database, registry: Registry) -> None:
-        self._database, self._registry = database, registry
+        self._database, self._registry, self._changes = database, registry, SharedChanges(database)
         self._assigned: AssignedClients | None = None
-        self._epoch = object()  # replaced after each change of assignments
         self._reading = threading.Lock()
 
     def read(self, served: ServedModel) -> AssignedClients:
         """Return the assignments; one thread reads them again when they expire, while the others use the old ones."""
-        assigned = self._assigned
-        if assigned is not None and self._is_valid(assigned, served):
+        assigned, stamp = self._assigned, self._changes.stamp("assignments")  # another process may have changed them
+        if assigned is not None and _is_valid(assigned, served, stamp):
             if assigned.expires > time.monotonic() or not self._reading.acquire(blocking=False):
                 return assigned
         else:
             self._reading.acquire()
         try:
             latest = self._assigned
-            if latest is not None and latest is not assigned and self._is_valid(latest, served):
+            if latest is not None and latest is not assigned and _is_valid(latest, served, stamp):
                 return latest  # another thread has just read it
-            assigned = self._read(served, self._epoch)
+            assigned = self._read(served, stamp)
             if served is self._registry.current:  # not for the last requests to the model before
                 self._assigned = assigned
             return assigned
@@ -74,13 +74,10 @@ class AssignmentCache:
             self._reading.release()
 
     def invalidate(self) -> None:
-        """Have the assignments read again; what another thread is reading at this moment is not used either."""
-        self._epoch = object()
+        """Have all processes read the assignments again, even where one is reading them at this moment."""
+        self._changes.announce("assignments")
 
-    def _is_valid(self, assigned: AssignedClients, served: ServedModel) -> bool:
-        return assigned.version == served.version and assigned.epoch is self._epoch
-
-    def _read(self, served: ServedModel, epoch: object) -> AssignedClients:
+    def _read(self, served: ServedModel, stamp: str) -> AssignedClients:
         rows, clients_by_user, owner_of = served.interactions.user_rows, dict[int, list[int]](), dict[str, int]()
         with self._database.reading() as transaction:
             teams = dict(transaction.execute(select(User.id, User.team)).all())
@@ -93,4 +90,8 @@ class AssignmentCache:
             for user_id, clients in clients_by_user.items()
             if user_id in teams
         }
-        return AssignedClients(served.version, epoch, time.monotonic() + MAX_AGE, by_user, teams, owner_of)
+        return AssignedClients(served.version, stamp, time.monotonic() + MAX_AGE, by_user, teams, owner_of)
+
+
+def _is_valid(assigned: AssignedClients, served: ServedModel, stamp: str) -> bool:
+    return assigned.version == served.version and assigned.stamp == stamp

@@ -50,8 +50,13 @@ def site_address(request: Request, *, secure: bool) -> str:
     return f"{'https' if secure else request.url.scheme}://{request.url.netloc}"
 
 
+def session_secret(request: Request, services: Services) -> str:
+    """Return the secret of the session, which only the browser has; empty where nobody is signed in."""
+    return request.cookies.get(services.cookie, "")
+
+
 def visitor_by_session(request: Request, services: CurrentServices) -> Visitor | None:
-    secret = request.cookies.get(services.cookie)
+    secret = session_secret(request, services)
     return services.authenticator.visitor_of_session(secret, address_of(request)) if secret else None
 
 

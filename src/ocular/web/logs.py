@@ -11,11 +11,11 @@ from pythonjsonlogger.json import JsonFormatter
 
 
 class LogFormatter(JsonFormatter):
-    """Writes `level`, `event`, the fields given as `extra`, `trace` for an exception, and `at`, the time in UTC."""
+    """Writes `level`, `event`, `process`, fields given as `extra`, `trace` for an exception, and `at` in UTC."""
 
     def __init__(self) -> None:
         super().__init__(
-            ["levelname", "message"], timestamp="at", json_ensure_ascii=False,
+            ["levelname", "message", "process"], timestamp="at", json_ensure_ascii=False,
             rename_fields={"levelname": "level", "message": "event", "exc_info": "trace"},
             reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's message once more
         )  # fmt: skip

@@ -29,6 +29,7 @@ from ocular.explain.coclusters import CoCluster
 from ocular.explain.names import client_name, product_name
 from ocular.explain.reasons import APPEAL, LINKS, PATTERN, PEERS, TASTE, Reason
 from ocular.model import OCuLaR
+from ocular.model.estimator import load_shared
 from ocular.refresh.promotion import PROMOTIONS_FILE
 from ocular.refresh.serving import BROKEN, created, one_line, serving_order
 from ocular.web.catalog import Catalog
@@ -37,6 +38,7 @@ from ocular.web.model_changes import Changes
 from ocular.web.opportunities import Opportunities
 from ocular.web.pattern_index import PatternIndex
 from ocular.web.search import SearchIndex
+from ocular.web.shared_arrays import SharedArrays
 
 KIND_LABELS = {
     PATTERN: "Pattern",
@@ -162,8 +164,8 @@ LoadPrevious = Callable[[], tuple[str, OCuLaR] | None]  # version and model
 class Registry:
     """Loads the model of a folder that is to be served and watches for another one."""
 
-    def __init__(self, folder: Path, watch: float = 5.0) -> None:
-        self._folder, self._watch = folder, watch
+    def __init__(self, folder: Path, watch: float = 5.0, arrays: SharedArrays | None = None) -> None:
+        self._folder, self._watch, self._arrays = folder, watch, arrays
         self.on_served: Callable[[ServedModel, LoadPrevious], None] = lambda _served, _previous: None
         self.given_names: Callable[[ServedModel], Mapping[int, str]] = lambda _: {}  # set before the start
         self._served: ServedModel | None = None
@@ -205,10 +207,12 @@ class Registry:
                     continue
                 before = self._served
                 try:
-                    self._served = _serve(path, version, manifest, self.given_names)
+                    self._served = _serve(path, version, manifest, self.given_names, self._arrays)
                 except BROKEN as error:
                     self._refuse(path, one_line(error), state)
                     continue
+                if self._arrays is not None:
+                    self._arrays.keep_only(manifest["digest"])
                 _log.info("serving the model %s", version)
                 self.on_served(self._served, _previous(before, models[place + 1 :]))
                 return
@@ -265,8 +269,10 @@ def _file_state(path: Path) -> object:
     return None
 
 
-def _load(path: Path) -> Advisor:
+def _load(path: Path, arrays: SharedArrays | None) -> Advisor:
     """Load a model; the peers of all clients, most of its memory, have numbers of half the size where they fit."""
+    if arrays is not None:
+        return Advisor(load_shared(path, arrays.share))
     advisor = Advisor.load(path)
     peers = advisor.model.peers_
     if peers.nnz <= np.iinfo(np.int32).max:
@@ -276,9 +282,13 @@ def _load(path: Path) -> Advisor:
 
 
 def _serve(
-    path: Path, version: str, manifest: dict[str, Any], given_names: Callable[[ServedModel], Mapping[int, str]]
+    path: Path,
+    version: str,
+    manifest: dict[str, Any],
+    given_names: Callable[[ServedModel], Mapping[int, str]],
+    arrays: SharedArrays | None,
 ) -> ServedModel:
-    advisor = _load(path)
+    advisor = _load(path, arrays)
     patterns = {pattern.index: pattern for pattern in advisor.model.coclusters()}
     served = ServedModel(version, manifest, advisor, Opportunities(advisor.model), patterns, given_names)
     _ = served.pattern_index.bubble_map, served.catalog.trends, served.search_index  # no visitor has to wait for them

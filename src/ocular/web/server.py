@@ -11,6 +11,7 @@ from ocular.errors import ConfigError
 from ocular.web.app import create_app
 from ocular.web.logs import configure_logs
 from ocular.web.settings import Settings
+from ocular.web.workers import run_workers
 
 BACKLOG = 1024  # connections that wait to be accepted
 
@@ -21,20 +22,33 @@ def run(
     port: int,
     echo: Callable[[str], object],
     ready: Callable[[str], object] | None = None,
+    workers: int = 1,
 ) -> None:
     """Serve until Ctrl-C; port 0 is any free one. `ready` is called with the site's address once it can be opened."""
     listening = listen(host, port)
     with listening:
-        app = create_app(settings)
-        configure_logs()
-        app.state.services.start()  # an error must come before "Serving"
         address = f"[{host}]" if ":" in host else host
         site = f"http://{address}:{listening.getsockname()[1]}"
-        if ready is not None:
-            ready(site)
-        echo(f"Serving on {site}; Ctrl-C stops it.")
-        config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
-        uvicorn.Server(config).run(sockets=[listening])
+
+        def tell() -> None:
+            if ready is not None:
+                ready(site)
+            echo(f"Serving on {site}; Ctrl-C stops it.")
+
+        if workers == 1:
+            serve_on(settings, listening, tell)
+        else:
+            run_workers(settings, listening, workers, serve_on, tell)
+
+
+def serve_on(settings: Settings, listening: socket.socket, ready: Callable[[], object]) -> None:
+    """Serve on a socket in this process, until it is told to stop; `ready` is called when the model is loaded."""
+    app = create_app(settings)
+    configure_logs()
+    app.state.services.start()  # an error must come before "Serving"
+    ready()
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, timeout_keep_alive=75)
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -43,7 +43,7 @@ class Services:
         self.pattern_names = PatternNames(database)
         registry.given_names = self.pattern_names.names_of
         self.password_threads, self.exports = PasswordThreads(), Exports()
-        self.uploads, self.computing = Uploads(), threading.BoundedSemaphore(MAX_COMPUTING)
+        self.uploads, self.computing = Uploads(database), threading.BoundedSemaphore(MAX_COMPUTING)
         # reading years of feedback takes seconds once: nobody should wait for it
         self._warming = threading.Thread(target=self._warm, name="outcomes", daemon=True)
         self._started = False

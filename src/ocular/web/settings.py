@@ -35,5 +35,6 @@ class Settings:
     watch: float = 5.0  # seconds between two checks for a new model
     max_upload: int = 16_000_000  # bytes of a file with assignments
     max_body: int = 128_000  # bytes of any other request
+    arrays: Path | None = None  # where workers share the arrays of models; None for a single process
     allowed_hosts: tuple[str, ...] = LOOPBACK  # names that the site is reached by; ANY_HOST allows all
     sso: SsoSettings | None = None  # single sign-on

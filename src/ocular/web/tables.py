@@ -189,6 +189,30 @@ class Link(Base):
     user: Mapped[User] = relationship(lazy="joined")
 
 
+class StoredUpload(Base):
+    """An uploaded file that waits for a decision."""
+
+    __tablename__ = "uploads"
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # "assignments" or "users"
+    key: Mapped[str] = mapped_column(String(DIGEST), unique=True)
+    name: Mapped[str] = mapped_column(String(LABEL))  # of the file
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    n_bytes: Mapped[int]
+    preview: Mapped[str] = mapped_column(Text)  # as JSON
+    links: Mapped[bytes] = mapped_column(LargeBinary)  # invitations, sealed
+    done: Mapped[bool] = mapped_column(default=False)
+    expires: Mapped[datetime] = mapped_column(Moment, index=True)
+
+
+class Change(Base):
+    """The latest change of something that each process keeps in memory, by which it knows when to read it again."""
+
+    __tablename__ = "changes"
+    subject: Mapped[str] = mapped_column(String(16), primary_key=True)
+    stamp: Mapped[str] = mapped_column(String(DIGEST))
+
+
 class ModelChanges(Base):
     """What a model changed against the one that was served before it, for What's new."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from anyio import CapacityLimiter, fail_after, to_thread
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from ocular.web.dependencies import API_READER, METRICS_READER, CurrentModel, CurrentServices
 from ocular.web.errors import UnavailableError
@@ -33,7 +36,11 @@ async def ready(services: CurrentServices, served: CurrentModel) -> dict[str, st
 
 @router.get("/metrics", dependencies=[Depends(METRICS_READER)])
 async def metrics() -> Response:
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/api/v1/openapi.json", dependencies=[Depends(API_READER)])

@@ -83,11 +83,13 @@ def show_preview(request: Request, services: CurrentServices, visitor: Leader) -
 def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key: Annotated[str, Form()]) -> Response:
     """Store all of the file or nothing; it is read again, since assignments may have changed after the preview."""
     upload = services.uploads.find(visitor.user.id, key)
-    content = upload.content
     if upload.done or upload.preview.n_errors:
         return RedirectResponse("/team/assignments", 303)
     with services.database.writing() as transaction:
         lock(transaction, Assignment)
+        content = services.uploads.take(transaction, upload)
+        if content is None:  # another process was faster
+            return RedirectResponse("/team", 303)
         preview, changes = read_assignments(decode(content), served.interactions, transaction, visitor)
         if preview.errors:
             raise ConflictError(f"Nothing was changed. {preview.errors[0]}")
@@ -98,7 +100,6 @@ def assign(services: CurrentServices, served: CurrentModel, visitor: Leader, key
         audit(transaction, visitor.user.name, "assignments imported", subject, visitor.address)
         name, address = visitor.user.name, visitor.address
         append(transaction, [entry(name, "client reassigned", change, address) for change in reassigned])
-    services.uploads.finish(upload)
     services.assignments.invalidate()
     return RedirectResponse("/team", 303)
 

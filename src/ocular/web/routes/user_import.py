@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from ocular.web.assignments import MAX_ERRORS, decode
 from ocular.web.audit import audit
 from ocular.web.database import lock
-from ocular.web.dependencies import Admin, CurrentServices, GenuineForm, site_address
+from ocular.web.dependencies import Admin, CurrentServices, GenuineForm, session_secret, site_address
 from ocular.web.errors import ConflictError
 from ocular.web.invitations import invitation_address
 from ocular.web.middleware import USERS_UPLOAD
@@ -39,7 +39,7 @@ def review_users(request: Request, services: CurrentServices, visitor: Admin) ->
     upload = services.uploads.find(visitor.user.id, kind="users")
     values = {
         "visitor": visitor, "preview": upload.preview, "key": upload.key, "max_errors": MAX_ERRORS,
-        "done": upload.done, "links": upload.links, "max_listed": MAX_LISTED,
+        "done": upload.done, "links": upload.links(session_secret(request, services)), "max_listed": MAX_LISTED,
     }  # fmt: skip
     return render(request, "users_preview.html", values, status_code=422 if upload.preview.n_errors else 200)
 
@@ -51,27 +51,31 @@ def import_users(request: Request, services: CurrentServices, visitor: Admin, ke
     if not upload.done and not upload.preview.n_errors:
         with services.database.writing() as transaction:
             lock(transaction, User)
-            preview = read_users(decode(upload.content), transaction, visitor)
+            content = services.uploads.take(transaction, upload)
+            if content is None:  # another process was faster
+                return RedirectResponse("/admin/users/import", 303)
+            preview = read_users(decode(content), transaction, visitor)
             if preview.errors:
                 raise ConflictError(f"Nothing was changed. {preview.errors[0]}")
             invited = save_users(preview, transaction)
             subject = f"{preview.count('New')} new, {preview.count('Updated')} updated"
-            subject += f"; {upload.name}, sha256 {hashlib.sha256(upload.content).hexdigest()[:16]}"
+            subject += f"; {upload.name}, sha256 {hashlib.sha256(content).hexdigest()[:16]}"
             audit(transaction, visitor.user.name, "users imported", subject, visitor.address)
             for user, _ in invited:
                 audit(transaction, visitor.user.name, "user invited", user.name, visitor.address)
-        site = site_address(request, secure=services.settings.secure)
-        upload.links = [
-            {"username": user.name, "name": user.full_name, "link": invitation_address(site, token)}
-            for user, token in invited
-        ]
-        services.uploads.finish(upload)
+            site = site_address(request, secure=services.settings.secure)
+            links: list[dict[str, object]] = [
+                {"username": user.name, "name": user.full_name, "link": invitation_address(site, token)}
+                for user, token in invited
+            ]
+            services.uploads.keep_links(transaction, upload, links, session_secret(request, services))
         services.assignments.invalidate()  # it holds the teams too
     return RedirectResponse("/admin/users/import", 303)
 
 
 @router.get("/admin/users/invitations.csv")
-def export_invitations(services: CurrentServices, visitor: Admin) -> Response:
+def export_invitations(request: Request, services: CurrentServices, visitor: Admin) -> Response:
     upload = services.uploads.find(visitor.user.id, kind="users")
-    services.view_log.write(visitor.user.name, "invitations exported", f"{len(upload.links)} links", visitor.address)
-    return services.exports.download(visitor, "invitations.csv", LINK_COLUMNS, upload.links)
+    links = upload.links(session_secret(request, services))
+    services.view_log.write(visitor.user.name, "invitations exported", f"{len(links)} links", visitor.address)
+    return services.exports.download(visitor, "invitations.csv", LINK_COLUMNS, links)
