@@ -255,7 +255,7 @@ def _previous(before: ServedModel | None, older: list[tuple[Path, dict[str, Any]
     def load() -> tuple[str, OCuLaR] | None:
         for path, manifest in older:
             with suppress(*BROKEN):
-                return _version(path, manifest), _load(path).model
+                return _version(path, manifest), _load(path, None).model
         return None
 
     return load
