@@ -75,7 +75,7 @@ def test_tokens_are_written_down_by_what_they_are_for(site: Site) -> None:
     root.submit("/admin/tokens", name="ANA", label="our CRM", days="30")
     root.submit("/admin/tokens/revoke", number="1")
     root.submit("/admin/tokens/revoke", number="1")
-    assert [entry.subject for entry in site.audited("token created")] == ["ana: our CRM (30 days)"]
+    assert [entry.subject for entry in site.audited("token created")] == ["ana: our CRM (30 days; read)"]
     assert [entry.subject for entry in site.audited("token revoked")] == ["ana: our CRM", "number 1"]
 
 

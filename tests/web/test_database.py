@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -397,3 +399,16 @@ def test_two_processes_may_share_an_sqlite_file(open_site: OpenSite) -> None:
     again.cookies = browser.cookies
     assert again.signed_in()  # a session is good in both
     assert other.count(Feedback) == 1
+
+
+def test_a_second_connection_keeps_the_locks_of_the_first(tmp_path: Path) -> None:
+    """Without them, another process that disconnects takes itself for the last one and removes the log of changes."""
+    database = Database(f"sqlite:///{tmp_path / 'web.db'}")
+    database.upgrade()
+    with database.reading() as first, database.reading() as second:
+        for transaction in (first, second):
+            transaction.execute(text("select count(*) from users"))
+        visit = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('select count(*) from users').fetchall()"
+        subprocess.run([sys.executable, "-c", visit, tmp_path / "web.db"], check=True)
+        assert (tmp_path / "web.db-wal").exists()
+    database.close()

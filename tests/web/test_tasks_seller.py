@@ -141,6 +141,7 @@ def steps(page: Page) -> list[tuple[str, str]]:
 def test_mondays_calls_by_keyboard(site: Site) -> None:
     page = Hand(site).page
     page.goto("/")
+    expect(page.get_by_label("Username")).to_be_focused()
     page.keyboard.type("anna")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)

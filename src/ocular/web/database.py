@@ -186,11 +186,16 @@ def _engine(url: str) -> Engine:
 
 
 def _create_sqlite(_dialect: Any, _record: Any, arguments: Any, _options: Any) -> None:
-    """Create the file for its owner only; SQLite gives the files beside it the same rights."""
+    """
+    Create the file for its owner only; SQLite gives the files beside it the same rights.
+
+    A file that is there must not be opened here: closing it would end all locks that this process has on it, and
+    another process that disconnects would then remove the log of changes from under our other connections.
+    """
     path = str(arguments[0])
     if not path.startswith((":", "file:")):
-        with suppress(OSError):  # SQLite says what is wrong
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with suppress(OSError):  # it is there, or SQLite says what is wrong
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
